@@ -1,4 +1,4 @@
-// What lies in bags: lists of ids in one array, bag i being values[offsets_i .. offsets_{i+1} - 1].
+// Ops on bags: lists of ids in one array, bag i being values[offsets_i .. offsets_{i+1} - 1].
 //
 //   InBags(values i64 [m], offsets i32 [B+1], ids i64 [N]) -> f32 [B,N]
 //     y_ij = 1 where ids_j is a value of bag i, else 0
@@ -57,7 +57,7 @@ absl::Status ComputeInBags(graph::KernelContext* context) {
   if (width > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("wanted fewer than 2^31 ids, found ", width));
   }
-  // The last place of each id, and for each place the one of the same id before it.
+  // The last position of each id, and for each position the previous one of the same id.
   absl::flat_hash_map<int64_t, int32_t> last;
   std::vector<int32_t> before(static_cast<size_t>(width), -1);
   for (int64_t j = 0; j < width; ++j) {

@@ -2,10 +2,10 @@
 // element (Srivastava et al., 2014; "inverted", so that nothing has to be scaled without it). f32
 // and f64; 0 <= rate < 1.
 //
-// What is kept is a function of the closure, its step, the job's seed, the attribute `seed` and the
-// element's index, as what the ops of random_ops.cc draw: element i is kept where number i of
-// RandomUniform with this seed is `rate` or more. So a closure that is run again keeps the same,
-// and the gradient is the op itself:
+// Which elements are kept is a function of the closure, its step, the job's seed, the attribute
+// `seed` and the element's index, as for the ops of random_ops.cc: element i is kept if number i of
+// RandomUniform with this seed is `rate` or more. So a closure that runs again keeps the same
+// elements, and the gradient is the op itself:
 //   dx = Dropout(g; rate, seed)
 #include <algorithm>
 

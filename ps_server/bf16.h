@@ -1,6 +1,6 @@
-// Between f32 and bf16: single numbers, and blocks of kBf16Block at a time. Blocks are vectors of
-// GCC and Clang: loops over elements of two sizes become vectors of half the width, at a third of
-// the speed.
+// Conversions between f32 and bf16: of single numbers, and of blocks of kBf16Block. Blocks are
+// vectors of GCC and Clang: loops over elements of two sizes become vectors of half the width, at a
+// third of the speed.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@ COX_ALWAYS_INLINE float WidenBf16(BFloat16 value) {
   return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
 }
 
-// Adds `up`, at most 0xffff, below the last bit that stays, and cuts. NaN stays NaN.
+// Adds `up`, at most 0xffff, below the last bit that is kept, and truncates. NaN stays NaN.
 COX_ALWAYS_INLINE BFloat16 CutToBf16(float value, uint32_t up) {
   const uint32_t raw = std::bit_cast<uint32_t>(value);
   const bool nan = (raw & 0x7fffffffu) > 0x7f800000u;
@@ -30,7 +30,7 @@ COX_ALWAYS_INLINE BFloat16 NearestBf16(float value) {
   return CutToBf16(value, 0x7fffu + ((std::bit_cast<uint32_t>(value) >> 16) & 1u));
 }
 
-// What all elements of a row share.
+// The part of the random key that all elements of a row share.
 inline uint32_t RoundingKey(const Bf16Rounding& rounding, int64_t number, int64_t key) {
   const uint64_t row = HashId(key) ^ rounding.seed;
   const uint64_t hash = HashId(static_cast<int64_t>(row + HashId(number)));
@@ -51,7 +51,7 @@ COX_ALWAYS_INLINE BFloat16 StochasticBf16(float value, uint32_t row_key, uint32_
 
 constexpr int64_t kBf16Block = 16;
 
-// Of 8 or kBf16Block elements. GCC takes no size that depends on a parameter.
+// A vector of 8 or kBf16Block elements. GCC does not allow a size that depends on a parameter.
 template <int64_t N>
 struct Bf16Vectors;
 template <>
@@ -73,7 +73,7 @@ COX_ALWAYS_INLINE void WidenBlock(const uint16_t* from, float* to) {
   std::memcpy(to, &wide, sizeof(wide));
 }
 
-// `up`: what CutToBf16 adds.
+// `up`: the argument of CutToBf16.
 template <int64_t N>
 COX_ALWAYS_INLINE void CutBlock(const typename Bf16Vectors<N>::U32& raw,
                                 const typename Bf16Vectors<N>::U32& up, uint16_t* to) {

@@ -35,7 +35,7 @@ Tensor SumDense(absl::Span<const graph::Update* const> updates, int64_t divisor)
   return sum;
 }
 
-// Where each update's rows go among the rows of all.
+// The position of each update's rows among all rows.
 struct Merged {
   std::vector<int64_t> ids;
   std::vector<std::vector<size_t>> places;  // by update
@@ -43,7 +43,7 @@ struct Merged {
 
 Merged MergeIds(absl::Span<const graph::Update* const> updates) {
   Merged merged;
-  absl::flat_hash_map<int64_t, size_t> place_of;  // its order is never seen
+  absl::flat_hash_map<int64_t, size_t> place_of;  // its order is not observable
   for (const graph::Update* update : updates) {
     std::vector<size_t>& places = merged.places.emplace_back();
     for (const int64_t id : update->ids.values<int64_t>()) {
@@ -64,7 +64,7 @@ Tensor SumRows(absl::Span<const graph::Update* const> updates, const Merged& mer
   int64_t width = 1;
   for (int d = 1; d < sum.rank(); ++d) width *= sum.dim(d);
   T* const to = sum.mutable_data<T>();
-  size_t known = 0;  // rows that have a value; new ones come in their order
+  size_t known = 0;  // rows that have a value; new rows are appended
   for (size_t u = 0; u < updates.size(); ++u) {
     const T* from = updates[u]->values.data<T>();
     for (const size_t place : merged.places[u]) {

@@ -1,4 +1,4 @@
-// The gradients of a synchronous step's closures as one.
+// Combines the gradients of a synchronous step's closures into one.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace coxswain::ps {
 
-// Of one update of a function, of one shard: what each closure has for it, at least one, in the
-// order of the closures, which is that of the sums; so the result does not depend on which one came
-// first. Rows come in the order in which they are named first. All are valid for their shard
-// (Shard::Validate) and of one kind, kDense or kSparse. Sums are divided by `divisor`.
+// `updates` has each closure's gradient for one update of one shard, at least one, in the order of
+// the closures. Sums are taken in this order, so the result does not depend on which gradient
+// arrived first. Rows are in the order of their first occurrence. All gradients must be valid for
+// their shard (Shard::Validate) and of the same kind, kDense or kSparse. Sums are divided by
+// `divisor`.
 graph::Update CombineGradients(absl::Span<const graph::Update* const> updates, int64_t divisor);
 
 }  // namespace coxswain::ps

@@ -1,5 +1,5 @@
-// Looks for weights and slots that are NaN or infinite in what is being saved: whoever restored
-// them would train on nothing else before long.
+// Finds weights and slots that are NaN or infinite in the data of a save: after a restore, they
+// would soon spread to all weights.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace coxswain::ps {
 
-// Of one file. Thread model: one thread at a time.
+// Scans one file. Thread model: one thread at a time.
 class FiniteScan {
  public:
   struct Found {
@@ -20,11 +20,11 @@ class FiniteScan {
     int64_t row = 0;  // of the file
   };
 
-  // Parts of integers are not looked at, nor anything of a shard without an optimizer.
+  // Parts of integers, and shards without an optimizer, are not scanned.
   FiniteScan(const proto::ShardSpec& spec, const ShardSnapshot& snapshot);
 
-  // The next bytes of the file; `data` has those of `piece`. Adds the rows, in their order, in
-  // which it finds some.
+  // Scans the next bytes of the file; `data` has the bytes of `piece`. Adds the rows, in their
+  // order, that have such values.
   void Look(const ShardStream::Piece& piece, const char* data, std::vector<Found>* found);
 
  private:
@@ -36,11 +36,11 @@ class FiniteScan {
 
   bool on_ = false;
   std::vector<Part> parts_;
-  // The first bytes of an element that two pieces share.
+  // The first bytes of an element that is split between two pieces.
   std::array<char, sizeof(double)> begun_{};
 };
 
-// Whether the row has a place in the table: a free place of a hash table may hold anything.
+// Whether the row is in use: a free place of a hash table may hold anything.
 bool IsLive(const ShardSnapshot& snapshot, int64_t row);
 // The row's id in the whole table.
 int64_t IdOf(const ShardSnapshot& snapshot, int64_t row);

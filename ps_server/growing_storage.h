@@ -9,16 +9,16 @@
 
 namespace coxswain::ps {
 
-// A range of addresses of which a growing prefix is memory. Thread model: the caller's; the bytes
-// of the prefix stay where they are while it grows.
+// A range of addresses of which a growing prefix is memory. Not thread-safe by itself; the bytes of
+// the prefix do not move while it grows.
 class GrowingStorage {
  public:
   GrowingStorage() = default;
 
-  // Takes addresses for `max_bytes`, and no memory. Errors: ResourceExhausted.
+  // Reserves addresses for `max_bytes`, but no memory. Errors: ResourceExhausted.
   static absl::StatusOr<GrowingStorage> Create(size_t max_bytes);
 
-  // Makes at least the first `bytes` usable; new ones are zero. Pages come with their first use.
+  // Makes at least the first `bytes` usable; new bytes are zero. Pages are allocated on first use.
   // Errors: ResourceExhausted above max_bytes or when the system refuses; then nothing has changed.
   absl::Status Grow(size_t bytes);
 
@@ -34,10 +34,10 @@ class GrowingStorage {
   size_t bytes_ = 0;
 };
 
-// What this machine has: no table of one process can be larger.
+// The physical memory of this machine, an upper bound for any table.
 size_t PhysicalMemoryBytes();
 
-// Gives the pages that lie wholly in [data, data + bytes) back to the system. They read as zeros.
+// Returns the pages that are wholly in [data, data + bytes) to the system. They read as zeros.
 void ReleasePages(void* data, size_t bytes);
 
 }  // namespace coxswain::ps

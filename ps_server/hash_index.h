@@ -1,8 +1,8 @@
-// From the ids of a hash table's shard to the numbers of their rows.
+// Maps the ids of a hash table's shard to the numbers of their rows.
 //
 // Open addressing with linear probing in one flat array of 16-byte entries; look-ups of many ids
-// ask for their memory in advance. Growing never stops: the larger array is filled a few entries
-// with each insertion, and until it is complete both are looked at.
+// prefetch their entries. Growing causes no pause: each insertion moves a few entries to the larger
+// array, and until all are moved, look-ups search both.
 //
 // Thread model: one thread.
 #pragma once
@@ -30,23 +30,23 @@ class HashIndex {
   // rows[i] = Find(ids[i]).
   void FindAll(const int64_t* ids, int64_t n, int64_t* rows) const;
 
-  // Room for `n` more ids, so that inserting them cannot fail. Errors: ResourceExhausted.
+  // Makes room for `n` more ids, so that inserting them cannot fail. Errors: ResourceExhausted.
   absl::Status Reserve(int64_t n);
-  // The id has no row yet, and there is room for it.
+  // Adds an id. It must not have a row yet, and there must be room for it.
   void Insert(int64_t id, int64_t row);
-  // Forgets the id; gives the row that it had, -1 for none.
+  // Removes the id; returns the row that it had, -1 for none.
   int64_t Erase(int64_t id);
 
   // Moves up to `entries` places of an array that is being replaced.
   void Advance(int64_t entries);
   bool growing() const { return old_.entries != nullptr; }
-  // The most places that one call has moved: what bounds a stop.
+  // The most places that one call has moved, which bounds the longest pause.
   int64_t longest_move() const { return longest_move_; }
 
  private:
   struct Entry {
     int64_t id;
-    uint32_t row;  // from 1; 0: free, kErased: was deleted while its array was being replaced
+    uint32_t row;  // from 1; 0: free; kErased: deleted while its array was being replaced
     uint32_t unused;
   };
   struct Table {
@@ -68,9 +68,9 @@ class HashIndex {
   void EraseNew(size_t at);
 
   Table new_;
-  Table old_;  // what is being replaced; places below next_ are in new_ already
+  Table old_;  // the array being replaced; places below next_ are already in new_
   size_t next_ = 0;
-  size_t released_ = 0;  // bytes of old_ that went back to the system
+  size_t released_ = 0;  // bytes of old_ returned to the system
   int64_t size_ = 0;
   int64_t longest_move_ = 0;
 };

@@ -4,7 +4,7 @@
 
 namespace coxswain::ps {
 
-// A task that needs several lanes, and how many of them it has.
+// A task that needs several lanes, and the number of lanes that it holds.
 struct Lane::Alone {
   std::vector<Lane*> lanes;
   size_t taken = 0;
@@ -49,8 +49,8 @@ void Lane::RunAlone(std::vector<Lane*> lanes, Task task, bool is_long) {
   TakeNext(std::move(alone));
 }
 
-// All who need several take them in the order of their index, so that none waits for another in a
-// circle. A lane that is taken does not block its thread: its tasks wait.
+// All tasks that need several lanes take them in the order of their index, which avoids deadlock. A
+// lane that is taken does not block its thread: its tasks wait.
 void Lane::TakeNext(std::shared_ptr<Alone> alone) {
   if (alone->taken < alone->lanes.size()) {
     Lane* const lane = alone->lanes[alone->taken];

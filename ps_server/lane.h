@@ -1,11 +1,11 @@
-// One of the queues among which a PS deals out its shards, with the shards that it owns.
+// A lane: one of the task queues of a PS, with the shards that it owns.
 //
-// A shard belongs to one lane from its making to its end, and only tasks of that lane touch it. So
-// a PS uses as many threads as it has lanes, and there is no lock on the way to a row.
+// A shard belongs to one lane for its whole life, and only tasks of that lane touch it. So a PS
+// uses as many threads as it has lanes, and access to rows needs no locks.
 //
 // Thread model: Post, PostLong, PostAfter, Cancel and RunAlone may be called on any thread, all
-// else in a task of the lane. Tasks of a lane run in the order in which they were posted, on
-// whatever thread finds the lane idle (see EventLoop).
+// other methods in a task of the lane. Tasks of a lane run in the order in which they were posted,
+// on whichever thread finds the lane idle (see EventLoop).
 #pragma once
 
 #include <cstdint>
@@ -22,45 +22,45 @@ namespace coxswain::ps {
 class Lane final : public env::EventLoop {
  public:
   Lane(int index, std::unique_ptr<env::EventLoop> loop) : index_(index), loop_(std::move(loop)) {}
-  // Drops what is queued and waits for the task that runs, which may still use the loop. Nobody
-  // else may post any more.
+  // Drops queued tasks and waits for the running one, which may still use the loop. No other code
+  // may post any more.
   ~Lane() override = default;
 
   void Post(Task task) override;
   void PostLong(Task task) override;
   TimerId PostAfter(absl::Duration delay, Task task) override;
   void Cancel(TimerId timer) override { loop_->Cancel(timer); }
-  // Of the tasks of several lanes the last one's (RunAlone).
+  // In a task of several lanes (RunAlone), true for the last lane.
   bool OnLoop() const override { return loop_->OnLoop(); }
 
-  // Runs `task` in all these lanes at once: none of them runs anything else meanwhile. `lanes` in
-  // the order of their index, each once; they must live until the task was destroyed. `is_long`: it
-  // may take milliseconds or more (PostLong).
+  // Runs `task` in all these lanes at once: none of them runs another task meanwhile. `lanes` must
+  // be in the order of their index, each once, and must live until the task is destroyed.
+  // `is_long`: the task may take milliseconds or more (PostLong).
   static void RunAlone(std::vector<Lane*> lanes, Task task, bool is_long);
 
   int index() const { return index_; }
   ShardStore* store() { return &store_; }
 
-  // `task` waits until this synchronous step is applied here (SyncSteps), or the lane is set up
-  // anew, and is posted then. No thread waits with it. False: too many wait already.
+  // Defers `task` until this synchronous step is applied here (SyncSteps), or the lane is set up
+  // again; then posts it. Blocks no thread. False: too many tasks wait already.
   bool Park(ClosureId after, Task task, bool is_long);
-  // A step was applied: whoever waited for it goes on, in the order in which they came.
+  // A step was applied: posts the tasks that waited for it, in the order in which they were parked.
   void Unpark();
   size_t parked() const { return parked_.size(); }
-  // Nothing of synchronous steps is held any more, and nobody waits.
+  // Drops all gradients held for synchronous steps, and posts all parked tasks.
   void ForgetSteps();
 
-  // What was begun for another setup of the PS must have no effect (see PsService).
+  // Work that was begun for another setup of the PS must have no effect (see PsService).
   uint64_t setup = 0;
-  std::shared_ptr<ShardSaver> saver;  // null: none writes shards of this lane
-  // Frames of steps that ended here, and what came and went with them.
+  std::shared_ptr<ShardSaver> saver;  // null: no save of this lane's shards is under way
+  // Frames of steps that ended in this lane, and their bytes.
   struct Traffic {
     uint64_t received = 0, answered = 0;  // frames
     int64_t bytes_received = 0, bytes_sent = 0;
   };
   Traffic traffic;
 
-  // Each worker has a few frames here, so this is many workers; more than that is no worker.
+  // A worker has only a few frames in a lane, so no real number of workers exceeds this bound.
   static constexpr size_t kMostParked = size_t{1} << 16;
 
  private:
@@ -72,7 +72,7 @@ class Lane final : public env::EventLoop {
   static void TakeNext(std::shared_ptr<Alone> alone);
   void PostTo(Task task, bool is_long);  // of the loop
   void Run(Task task, bool is_long);
-  // Each of those that waited is a task of the loop again, before what comes later.
+  // Posts the waiting tasks to the loop again, before later ones.
   void RunWaiting();
   template <typename Wanted>
   void UnparkThose(Wanted wanted);
@@ -84,11 +84,11 @@ class Lane final : public env::EventLoop {
   };
 
   const int index_;
-  bool held_ = false;            // a task of several lanes runs, or waits for the others
+  bool held_ = false;            // a task of several lanes runs, or waits for the other lanes
   std::deque<Waiting> waiting_;  // meanwhile
   std::vector<Parked> parked_;
   ShardStore store_;
-  std::unique_ptr<env::EventLoop> loop_;  // ends first
+  std::unique_ptr<env::EventLoop> loop_;  // destroyed first
 };
 
 }  // namespace coxswain::ps

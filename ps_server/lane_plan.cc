@@ -1,5 +1,5 @@
-// Cutter takes one segment apart, node by node, to the lanes of its shards; CutByLanes does so with
-// a plan.
+// Cutter distributes the nodes of one segment to the lanes of its shards; CutByLanes does so for
+// all segments of a plan.
 #include "ps_server/lane_plan.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ constexpr int kAnyLane = -1;
 std::optional<ShardId> ShardOf(const graph::Graph& graph, const graph::Node& node) {
   if (!graph.registry()->Find(node.op)->on_parameter_server) return std::nullopt;
   const auto shard = graph::GetAttr<int64_t>(node.attrs, "shard");
-  if (!shard.ok()) return std::nullopt;  // its kernel has refused that
+  if (!shard.ok()) return std::nullopt;  // its kernel refuses it
   return static_cast<ShardId>(*shard);
 }
 
@@ -55,8 +55,8 @@ class Cutter {
   }
 
  private:
-  // What any number of pieces may have, each its own: arguments, constants and what is computed
-  // from these alone, such as a cast of a gradient that two shards get.
+  // Nodes that several pieces may have, each its own copy: arguments, constants and nodes that
+  // depend on these alone, such as a cast of a gradient for two shards.
   void FindShared() {
     for (const graph::Node& n : in_.graph.nodes()) {
       const graph::OpSchema& schema = *in_.graph.registry()->Find(n.op);
@@ -96,7 +96,7 @@ class Cutter {
     if (lanes_.empty()) lanes_.insert(0);
   }
 
-  // Where a node goes; what needs no shard and what any piece may have, to the first one.
+  // The piece of a node; nodes that need no shard, and shared nodes, go to the first one.
   int LaneOf(int node) {
     const auto found = lane_of_part_.find(Root(node));
     return found == lane_of_part_.end() ? *lanes_.begin() : found->second;
@@ -124,7 +124,7 @@ class Cutter {
     return copied_[n.id] = id;
   }
 
-  // The nodes of the lane's piece: its own, and those that any piece may have that these need.
+  // The nodes of the lane's piece: its own, and the shared nodes that they need.
   std::vector<bool> WantedBy(int lane) {
     std::vector<bool> wanted(static_cast<size_t>(in_.graph.size()), false);
     const auto want = [&](int id) { wanted[static_cast<size_t>(id)] = true; };
@@ -181,13 +181,14 @@ class Cutter {
 
   const std::shared_ptr<const function::CompiledFunction> whole_;
   const graph::Function& in_;
-  std::vector<int> parent_;  // of a forest: nodes that share more than what all may have
+  std::vector<int> parent_;  // union-find forest: nodes that are connected other than by shared
+                             // nodes
   absl::flat_hash_map<int, int> lane_of_part_;
   std::set<int> lanes_;
   bool spans_ = false;
   absl::flat_hash_map<int, int> argument_;  // by node
   std::vector<bool> shared_;                // by node
-  absl::flat_hash_map<int, int> copied_;    // node of the whole -> node of the piece
+  absl::flat_hash_map<int, int> copied_;    // node of the segment -> node of the piece
 };
 
 }  // namespace

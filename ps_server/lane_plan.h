@@ -1,10 +1,10 @@
-// The segments of a plan, cut into pieces by the lanes to which their shards belong.
+// The segments of a plan, cut into pieces by the lanes of their shards.
 //
-// A segment falls apart into parts that share nothing but what the frame brings, constants and what
-// follows from these alone, which each may compute for itself: most have one shard each. A piece is
-// all parts of one lane; it takes some of the frame's tensors and gives some of the reply's. A part
-// with shards of several lanes is rare; such a segment stays whole and runs alone in all lanes that
-// it needs.
+// A segment consists of independent components: they share only the frame's tensors, constants, and
+// nodes that depend on these alone, which each component may compute for itself. Most components
+// have one shard. A piece is all components of one lane; it takes some of the frame's tensors and
+// gives some of the reply's. A component with shards of several lanes is rare; its segment is not
+// cut and runs alone in all lanes that it needs.
 #pragma once
 
 #include <memory>
@@ -19,28 +19,29 @@
 
 namespace coxswain::ps {
 
-// Which lane a shard belongs to; -1: there is no such shard.
+// Returns the lane of a shard; -1: the shard does not exist.
 using LaneOfShard = absl::FunctionRef<int(ShardId)>;
 
 struct LanePiece {
   struct Input {
     int argument = 0;  // of the segment
-    bool last = true;  // no later piece takes it too
+    bool last = true;  // no later piece uses it
   };
   int lane = 0;
   std::shared_ptr<const function::CompiledFunction> function;
   std::vector<Input> inputs;
-  std::vector<int> results;  // which ones of the segment's it gives
+  std::vector<int> results;  // the results of the segment that it gives
   std::shared_ptr<Pace> pace = std::make_shared<Pace>();
 };
 
 struct LaneSegment {
   std::shared_ptr<const function::CompiledFunction> whole;
-  // By lane, each once. One that is not cut has one, with `whole`, and neither inputs nor results:
-  // they are the segment's. None when it must run alone in `lanes`.
+  // By lane, each once. A segment that is not cut has one piece, with `whole` and without inputs
+  // and results: these are the segment's. Empty if the segment must run alone in `lanes`.
   std::vector<LanePiece> pieces;
   std::vector<int> lanes;                                 // ascending
-  std::shared_ptr<Pace> pace = std::make_shared<Pace>();  // when it runs alone in them
+  std::shared_ptr<Pace> pace = std::make_shared<Pace>();  // for a segment that runs alone in its
+                                                          // lanes
 };
 
 struct LanePlan {
@@ -52,8 +53,8 @@ struct LanePlan {
   std::shared_ptr<Pace> apply_pace = std::make_shared<Pace>();
 };
 
-// A shard that is not there may be anywhere: running the piece says so.
-// Errors: as CompiledFunction::Compile.
+// A shard that does not exist may be put into any lane: running the piece reports it. Errors: as
+// CompiledFunction::Compile.
 absl::StatusOr<std::shared_ptr<const LanePlan>> CutByLanes(
     const std::vector<std::shared_ptr<const function::CompiledFunction>>& segments,
     LaneOfShard lane_of);

@@ -1,7 +1,7 @@
-// One save of shards that belong to several lanes: each lane cuts and writes its own.
+// One save of shards in several lanes: each lane cuts and writes its own shards.
 //
-// All lanes cut at once, each in a task of its own; snapshots need no common moment. Then lanes
-// write their files, on half of the pool's threads at most: the others have steps to run.
+// All lanes cut at the same time, each in a task of its own; snapshots need no common moment. Then
+// lanes write their files, on at most half of the pool's threads, so that the others can run steps.
 #pragma once
 
 #include <memory>
@@ -19,27 +19,27 @@
 
 namespace coxswain::ps {
 
-// Thread model: the daemon's loop. All that is passed in must outlive the tasks; when `tasks` was
-// closed, it goes no further, and `done` is not called.
+// Thread model: the daemon's loop. All arguments must outlive the tasks; when `tasks` was closed,
+// the save stops, and `done` is not called.
 class LaneSave : public std::enable_shared_from_this<LaneSave> {
  public:
-  // Called once, on the loop, when nothing of the save runs any more. Shards are in the order of
-  // the request. Errors: those of ShardSaver; what Stop was given.
+  // Called once, on the loop, when no task of the save runs any more. Shards are in the order of
+  // the request. Errors: those of ShardSaver; the argument of Stop.
   using Done = absl::AnyInvocable<void(absl::StatusOr<proto::ShardsSaved>)>;
 
   LaneSave(env::Env* env, env::EventLoop* loop, cluster::PendingTasks* tasks,
            trace::TraceRecorder* trace, proto::SaveShards request);
 
-  // `lane_of`: of each shard of the request. Lanes have no saver now.
+  // `lane_of` returns the lane of each shard of the request. Lanes must not have a saver.
   void Start(absl::FunctionRef<Lane*(ShardId)> lane_of, Done done);
-  // Drops the cut; the save ends with the error `why` as soon as the chunks under way are written.
+  // Drops the cut; the save ends with the error `why` as soon as the current chunks are written.
   void Stop(const absl::Status& why);
 
   const std::string& directory() const { return request_.directory(); }
   bool stopped() const { return !status_.ok(); }
 
  private:
-  // Of one lane.
+  // The part of one lane.
   struct OfLane {
     Lane* lane = nullptr;
     proto::SaveShards request;
@@ -61,9 +61,9 @@ class LaneSave : public std::enable_shared_from_this<LaneSave> {
   const absl::Duration began_;
   Done done_;
   std::vector<OfLane> lanes_;
-  size_t to_cut_ = 0;  // lanes that are not cut yet, and that are not written yet
+  size_t to_cut_ = 0;  // numbers of lanes that are not cut yet, and that are not written yet
   size_t to_write_ = 0;
-  size_t next_ = 0;      // to begin writing
+  size_t next_ = 0;      // the next lane to begin writing
   absl::Status status_;  // the first error
 };
 

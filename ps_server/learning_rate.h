@@ -1,6 +1,6 @@
-// How the learning rate changes in the course of training. `step` is the number of updates with a
-// gradient that the shard has taken before, as TF's optimizer.iterations. The factor of the
-// optimizer's learning_rate is, as in Keras' optimizers.schedules:
+// Learning rate schedules. `step` is the number of updates with a gradient that the shard has
+// applied before, like TF's optimizer.iterations. The optimizer's learning_rate is multiplied by a
+// factor, as in Keras' optimizers.schedules:
 //
 //   constant            1
 //   piecewise_constant  1 while step <= boundaries[0]; factors[i] while boundaries[i] < step <=
@@ -27,7 +27,7 @@ class LearningRateSchedule {
  public:
   LearningRateSchedule() = default;  // constant
 
-  // Errors: InvalidArgument for an unknown kind, or a field that is out of its range or missing.
+  // Errors: InvalidArgument for an unknown kind, or a field that is out of range or missing.
   static absl::StatusOr<LearningRateSchedule> Create(const proto::LearningRateSchedule& spec);
 
   bool constant() const { return spec_.kind().empty() && spec_.warmup_steps() == 0; }

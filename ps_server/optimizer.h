@@ -1,11 +1,11 @@
 // The optimizer of a shard: one of kernels/optimizers, whose rule changes weights by a gradient.
 //
-// Every rule is element-wise, but that of rowwise_adagrad. A sparse gradient moves the rows that it
-// names and no other (their slots neither), with one exception: `adam`, which says so in its file.
-// t counts the updates of the shard, not of the row.
+// Every rule except that of rowwise_adagrad is element-wise. A sparse gradient changes only the
+// rows that it names and their slots, with one exception: `adam`, as described in its file. t
+// counts the updates of the shard, not of the row.
 //
 // Arithmetic is IEEE without contraction, so that the result does not depend on the instruction set
-// or on how rows are split into shards; a row's sum is that of 16 interleaved sums. Weights that
+// or on how rows are split into shards; a row's sum is the sum of 16 interleaved sums. Weights that
 // are stored as bf16 are updated in f32 and rounded, see Bf16Rounding. Thread model: immutable; the
 // rows are guarded by the caller.
 #pragma once
@@ -27,12 +27,11 @@ namespace coxswain::ps {
 
 class Optimizer {
  public:
-  // No optimizer: no slots, and Apply is not for it.
+  // No optimizer: it has no slots, and Apply must not be called.
   Optimizer() = default;
 
-  // An empty kind gives none.
-  // Errors: InvalidArgument for an unknown kind, or for a parameter that the kind does not have or
-  // that is out of its range.
+  // An empty kind gives no optimizer. Errors: InvalidArgument for an unknown kind, or for a
+  // parameter that the kind does not have or that is out of its range.
   static absl::StatusOr<Optimizer> Create(const proto::OptimizerSpec& spec);
 
   bool none() const { return name_.empty(); }
@@ -47,11 +46,11 @@ class Optimizer {
   void UseRate(double rate) { given_rate_ = rate; }
 
   int slots() const { return slots_; }
-  // Part of checkpoint files.
+  // The name is part of checkpoint files.
   absl::string_view slot_name(int slot) const { return Slot(slot).name; }
-  // What every element of the slot starts from.
+  // The initial value of every element of the slot.
   double slot_initial(int slot) const { return Slot(slot).initial; }
-  // Whether slots have one value a row.
+  // Whether slots have one value per row.
   bool slots_per_row() const { return slots_per_row_; }
 
   // Whether a sparse gradient changes rows that it does not name.
@@ -65,14 +64,14 @@ class Optimizer {
   void Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient, int64_t t,
              int64_t staleness = 0, double rate = 1) const;
 
-  // Where SparseMovesAllRows: all of the block's `rows` take a gradient, most of them zeros.
-  // `named` has the others, ascending, no row twice; see SummedRows. Rows are touched that can have
-  // changed.
+  // For SparseMovesAllRows: all of the block's `rows` take a gradient, most of them zeros. `named`
+  // has the other gradients, by ascending row, no row twice; see SummedRows. Rows that may have
+  // changed are marked as touched.
   template <typename T>
   void ApplyToAll(const RowBlock& block, int64_t rows, absl::Span<const RowGradient<T>> named,
                   int64_t t, int64_t staleness = 0, double rate = 1) const;
 
-  // As Apply with values that are added to the weights; slots stay as they are.
+  // As Apply, but adds the values to the weights; slots do not change.
   template <typename T>
   static void Add(const RowBlock& block, const int64_t* ids, int64_t n, const T* values);
 
@@ -86,7 +85,8 @@ class Optimizer {
   const kernels::OptimizerSlot& Slot(int slot) const;
   kernels::OptimizerStep StepOf(int64_t t, int64_t staleness, double rate) const;
 
-  // Shared by copies, and never changed: nobody who includes this has to know the list.
+  // Shared by copies, and immutable. A pointer, so that users of this header do not depend on the
+  // list of optimizers.
   std::shared_ptr<const Loops> loops_;
   absl::string_view name_;
   double learning_rate_ = 0;

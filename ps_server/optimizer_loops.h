@@ -8,26 +8,26 @@
 
 namespace coxswain::ps::optimizer_internal {
 
-// Optimizers whose sparse gradients change rows that they do not name say so.
+// Whether an optimizer's sparse gradients change rows that they do not name, as it declares.
 template <typename O>
 constexpr bool kMovesAllRows = requires {
   requires O::kMovesAllRows;
 };
 
-// A rule changes (w, slot 0, slot 1) by g, with as many slots as it takes. One whose slot has a
-// value for a row makes of that the rule of the row's elements (OfRow).
+// A rule changes (w, slot 0, slot 1) by g, with as many slots as it has. A rule whose slot has one
+// value per row computes from it the rule for the row's elements (OfRow).
 template <typename Rule, typename T>
 constexpr bool kPerRow = requires(const Rule& rule, T& slot) {
   rule.OfRow(T{}, slot);
 };
 
-// What Optimizer::ApplyToAll is told.
+// The arguments of Optimizer::ApplyToAll.
 template <typename T>
 struct Sweep {
   int64_t rows = 0;
   const RowGradient<T>* named = nullptr;  // ascending, no row twice
   int64_t n = 0;
-  const T* zeros = nullptr;  // a row of them
+  const T* zeros = nullptr;  // a row of zeros
 };
 
 // See Optimizer::Apply. Defined for every optimizer of the list with T float and double.

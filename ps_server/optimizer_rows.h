@@ -15,13 +15,13 @@
 
 namespace coxswain::ps::optimizer_internal {
 
-// Adds what it is given: an update without an optimizer.
+// A rule that adds the gradient: an update without an optimizer.
 template <typename T>
 struct AddRule {
   COX_ALWAYS_INLINE void operator()(T v, T& w) const { w += v; }
 };
 
-// How many slots a rule changes beside the weight.
+// The number of slots that a rule changes beside the weight.
 template <typename Rule, typename T>
 constexpr int kSlots = kPerRow<Rule, T>                                  ? 1
                        : std::is_invocable_v<const Rule&, T, T&>         ? 0
@@ -45,7 +45,7 @@ COX_ALWAYS_INLINE void UpdateElements(const Rule& rule, T* __restrict w, T* __re
   }
 }
 
-// The same of N elements with weights in bf16.
+// The same for N elements with weights in bf16.
 template <int64_t N, bool kStochastic, typename Rule>
 COX_ALWAYS_INLINE void UpdateBf16Block(const Rule& rule, uint32_t key, uint32_t first, uint16_t* w,
                                        float* a, float* b, const float* g) {
@@ -59,7 +59,7 @@ COX_ALWAYS_INLINE void UpdateBf16Block(const Rule& rule, uint32_t key, uint32_t 
   }
 }
 
-// The same of a row with weights in bf16: in blocks, and the last elements one by one.
+// The same for a row with weights in bf16: in blocks, and the last elements one by one.
 template <bool kStochastic, typename Rule>
 COX_ALWAYS_INLINE void UpdateBf16Elements(const Rule& rule, uint32_t key, uint16_t* w, float* a,
                                           float* b, int64_t width, const float* g) {
@@ -94,7 +94,7 @@ COX_ALWAYS_INLINE void AddSquares(const T* __restrict g, T l2, const T* __restri
   }
 }
 
-// The mean of (g + l2 w)^2, in an order of summation that no instruction set changes.
+// The mean of (g + l2 w)^2, in an order of summation that does not depend on the instruction set.
 template <typename T, typename W>
 COX_ALWAYS_INLINE T MeanSquare(const T* g, T l2, const W* w, int64_t width) {
   constexpr int64_t kLanes = ps::kBf16Block;
@@ -170,14 +170,15 @@ COX_ALWAYS_INLINE void PrefetchRow(const RowBlock& block, int64_t row, int64_t w
     const char* start = block.parts[static_cast<size_t>(p)].Row(row);
     int64_t bytes = width * static_cast<int64_t>(p == 0 ? sizeof(W) : sizeof(T));
     if (p > 0 && kPerRow<Rule, T>) bytes = 1;
-    // The hardware follows a row by itself once it has begun.
+    // The hardware prefetches the rest of a row once its beginning was read.
     bytes = std::min<int64_t>(bytes, 16 * kLine);
     for (int64_t b = 0; b < bytes; b += kLine) __builtin_prefetch(start + b, 1, 3);
   }
   if (block.touched.data != nullptr) __builtin_prefetch(block.touched.Row(row), 1, 3);
 }
 
-// How many rows ahead memory is asked for: enough to cover its latency at 4 to 8 lines a row.
+// How many rows ahead to prefetch: enough to cover the memory's latency at 4 to 8 cache lines per
+// row.
 constexpr int64_t kPrefetchAhead = 8;
 
 template <typename T, typename W, typename Rule>
@@ -195,8 +196,8 @@ COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock& block, const
   }
 }
 
-// Whether the row has nothing that a gradient of zero would change: it is none, or no update has
-// ever changed it, so that its moments are zero. (With l2 the gradient is not zero.)
+// Whether a gradient of zero would not change the row: it is a free place, or no update has ever
+// changed it, so that its moments are zero. (With l2 the gradient is not zero.)
 template <typename Rule>
 COX_ALWAYS_INLINE bool IsAtRest(const Rule& rule, const RowBlock& block, int64_t row) {
   int32_t count = 1;
@@ -221,8 +222,8 @@ COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock& block, const
   }
 }
 
-// The common widths as constants: the row loop unrolls and loses its prologue and tail. `rows`:
-// which, and their gradients, as UpdateRows takes them.
+// Dispatches on common widths as constants, so that the row loop is unrolled without prologue and
+// tail. `rows`: the rows and their gradients, as UpdateRows takes them.
 template <typename T, typename W, typename Rule, typename... Rows>
 COX_ALWAYS_INLINE void UpdateRowsOfWidth(const Rule& rule, const RowBlock& block,
                                          const Rows&... rows) {
@@ -256,7 +257,8 @@ struct TakesAnyRule {
   void operator()(const Rule&) const;
 };
 
-// A rule may be several, of which its parameters choose one: loops are made of each.
+// An optimizer may have several rules, of which its parameters choose one: there is a loop for
+// each.
 template <typename T, typename Rule, typename... Rows>
 COX_ALWAYS_INLINE void UpdateRowsByRule(const Rule& rule, const RowBlock& block,
                                         const Rows&... rows) {

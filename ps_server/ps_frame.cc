@@ -1,5 +1,5 @@
-// A frame as it goes: decoded and checked, its lanes found, run piece by piece there or alone in
-// several, and answered.
+// The stages of a frame: decoding and checks, finding its lanes, running its pieces there or alone
+// in several lanes, and the reply.
 #include "ps_server/ps_frame.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void PsFrame::Run(const FrameContext* context, std::shared_ptr<const PsDirectory
     frame->bytes_received_ = static_cast<int64_t>(message.header.size() + message.payload_bytes());
   }
   if (absl::Status s = frame->Decode(std::move(message)); !s.ok()) {
-    // Of another generation is what comes late after a recovery; the rest should not be.
+    // Frames of another generation arrive late after a recovery; other mismatches are errors.
     if (!GetDetail(s)) {
       LogWarning("closes the connection of /job:worker/task:", frame->sender_.worker, ": ",
                  s.message());
@@ -81,7 +81,7 @@ absl::Status PsFrame::FindSegment(Segment* segment) {
   segment->cut = &plan->second->segments[request.segment];
   segment->pieces.resize(segment->cut->pieces.size());
   if (segment->pieces.size() <= 1) return absl::OkStatus();
-  // As a whole, so that all pieces run or none.
+  // Checked as a whole, so that all pieces run or none.
   RETURN_IF_ERROR(segment->cut->whole->CheckArguments(request.tensors));
   segment->results.resize(segment->cut->whole->function().results.size());
   for (size_t i = 0; i < segment->pieces.size(); ++i) {
@@ -134,12 +134,12 @@ void PsFrame::Start() {
     return;
   }
   lanes_left_.store(static_cast<int>(needs.size()), std::memory_order_relaxed);
-  // Workers whose frames come at the same time begin with different lanes.
+  // Frames of several workers that arrive at the same time begin with different lanes.
   const int first = sender_.worker % static_cast<int>(lanes.size());
   const auto begin =
       std::find_if(needs.begin(), needs.end(), [first](const Need& n) { return n.lane >= first; });
   std::rotate(needs.begin(), begin, needs.end());
-  // First what goes to other threads, which then work beside this one.
+  // First the pieces for other threads, which then work in parallel with this one.
   for (const bool is_long : {true, false}) {
     for (const Need& need : needs) {
       if ((need.expected > kBorrowedTime) != is_long) continue;
@@ -172,7 +172,7 @@ ClosureId PsFrame::WaitsFor(Lane* lane) const {
   for (const Segment& segment : segments_) {
     const SyncStep& sync = segment.request.sync;
     if (!Runs(segment) || !sync || lane->store()->sync().Applied(sync.after)) continue;
-    // Other lanes hear nothing of this plan's steps.
+    // Other lanes take no part in this plan's steps.
     const std::vector<int>& lanes = segment.plan->lanes;
     if (std::binary_search(lanes.begin(), lanes.end(), lane->index())) {
       waits_for = std::max(waits_for, sync.after);
@@ -258,7 +258,7 @@ absl::Status PsFrame::RunPiece(Segment* segment, size_t piece, SegmentTransactio
   return absl::OkStatus();
 }
 
-// Segments with shards of several lanes that depend on each other. All lanes are ours.
+// Segments with dependent shards in several lanes. This task holds all of its lanes.
 void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
   SegmentTransaction::Stores stores;
   for (Lane* lane : lanes) {
@@ -269,7 +269,7 @@ void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
     if (overtaken_.load(std::memory_order_relaxed)) break;
     const ClosureId after = WaitsFor(lane);
     if (after == 0) continue;
-    // All are given back, and taken again.
+    // All lanes are released, and taken again.
     const auto again = [self = shared_from_this()] {
       bool alone = false;
       self->StartAlone(self->FindLanes(&alone));

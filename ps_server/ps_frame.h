@@ -1,16 +1,16 @@
-// A frame of a worker on its way through a PS: segments of steps, cut into pieces that run in the
-// lanes of their shards; the last of them answers.
+// A frame of a worker and its way through a PS: segments of steps, cut into pieces that run in the
+// lanes of their shards; the last piece to end sends the reply.
 //
-// Thread model: Run is called on the connection's thread or on the daemon's loop. A lane that is
-// idle works on its pieces in that call; so a frame costs no wake-up, and frames of several workers
-// run at the same time in different lanes. But pieces that have taken longer than kBorrowedTime of
-// late, or never ran, go to the loops' own threads: the connection is read on meanwhile, and pings
-// are answered. Frames of one connection keep their order in each lane, but for those that need
+// Thread model: Run is called on the connection's thread or on the daemon's loop. An idle lane runs
+// its pieces in that call; so a frame costs no wake-up, and frames of several workers run at the
+// same time in different lanes. But pieces that recently took longer than kBorrowedTime, or have
+// never run, go to the loops' own threads, so that the connection goes on reading and pings are
+// answered. Frames of one connection keep their order in each lane, except for those that need
 // several lanes at once.
 //
-// A frame of a synchronous step waits in each lane until the step before is applied there; its
-// updates are held (sync_steps.h), and the one that says that they are held everywhere is a frame
-// without a segment, which every lane of its plan's shards gets.
+// A frame of a synchronous step waits in each lane until the previous step is applied there; its
+// updates are held (sync_steps.h). The message that all PS hold a closure's updates is a frame
+// without a segment, which goes to every lane of its plan's shards.
 #pragma once
 
 #include <atomic>
@@ -35,23 +35,23 @@
 
 namespace coxswain::ps {
 
-// What frames must know of the daemon's state. Never changed: the daemon publishes another one.
+// The part of the daemon's state that frames need. Immutable: the daemon publishes a new one.
 struct PsDirectory {
   cluster::SessionGate gate;
   uint64_t session = 0;  // of the daemon's
   bool session_used = false;
   Generation generation = 0;
-  // Counts generations and ends of sessions. A lane that is at another one refuses the frame.
+  // Counts generations and ends of sessions. A lane with another value refuses the frame.
   uint64_t setup = 0;
   absl::flat_hash_map<PlanId, std::shared_ptr<const LanePlan>> plans;
 };
 
-// What all frames of a PS share. Outlives them.
+// State that all frames of a PS share. It outlives them.
 struct FrameContext {
   env::Env* env = nullptr;
   trace::TraceRecorder* trace = nullptr;
   cluster::PendingTasks* tasks = nullptr;
-  std::string task;  // of this PS
+  std::string task;  // name of this PS
   Incarnation incarnation = 0;
   std::vector<std::unique_ptr<Lane>> lanes;
 };
@@ -59,14 +59,14 @@ struct FrameContext {
 struct FrameSender {
   std::shared_ptr<net::Connection> connection;
   int worker = 0;
-  Generation generation = 0;  // that it was set up for
+  Generation generation = 0;  // the generation that the worker was set up for
 };
 
 class PsFrame : public std::enable_shared_from_this<PsFrame> {
  public:
-  // Runs what a kFrame or kFrames asks for. Answers, or closes the connection: of a worker that was
-  // set up for another generation, of one whose message is torn, or when the PS is set up anew
-  // before all pieces have run. `counted`: the daemon has counted the message.
+  // Runs the segments of a kFrame or kFrames message and replies. Closes the connection instead if
+  // the worker was set up for another generation, if the message is malformed, or if the PS is set
+  // up again before all pieces have run. `counted`: the daemon has counted the message.
   static void Run(const FrameContext* context, std::shared_ptr<const PsDirectory> directory,
                   FrameSender sender, net::Message message, bool counted);
 
@@ -80,41 +80,41 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
     absl::Status status;
   };
   struct Segment {
-    function::SegmentRequest request;  // its tensors are the pieces'
-    const LaneSegment* cut = nullptr;  // null: it does not run
+    function::SegmentRequest request;  // its tensors belong to the pieces
+    const LaneSegment* cut = nullptr;  // null: the segment does not run
     const LanePlan* plan = nullptr;
-    // It tells that all of a closure's updates are held, to the plan's lanes, each of which has a
-    // piece. Then there is no `cut`.
+    // True if this tells the plan's lanes that all PS hold a closure's updates; each lane has a
+    // piece, and `cut` is null.
     bool held_everywhere = false;
-    absl::InlinedVector<PieceRun, 1> pieces;  // as the segment's
-    absl::Status status;                      // why it does not run
+    absl::InlinedVector<PieceRun, 1> pieces;  // pieces of the segment
+    absl::Status status;                      // why the segment does not run
     std::vector<Tensor> results;
   };
 
-  // A lane that the frame needs, and how long it will work there.
+  // A lane that the frame needs, and how long its work there is expected to take.
   struct Need {
     int lane = 0;
     absl::Duration expected;
   };
   using Needs = absl::InlinedVector<Need, 8>;
 
-  // Errors: the connection is to be closed.
+  // Errors: the connection must be closed.
   absl::Status Decode(net::Message message);
   absl::Status Add(net::Message message);
   absl::Status FindSegment(Segment* segment);
   static bool Runs(const Segment& segment) {
     return segment.cut != nullptr || segment.held_everywhere;
   }
-  // By lane, ascending; `*alone`: all at once.
+  // The lanes, ascending; `*alone`: the frame needs all of them at once.
   Needs FindLanes(bool* alone) const;
   void Start();
   void StartAlone(const Needs& needs);
   void RunInLane(Lane* lane);
   void RunAlone(const std::vector<Lane*>& lanes);
-  // The step that one of the segments waits for in this lane; 0: none does.
+  // The step for which one of the segments must wait in this lane; 0: none.
   ClosureId WaitsFor(Lane* lane) const;
-  // `again` is called when that step is applied; or all that would run in this lane is refused, and
-  // false returned.
+  // Calls `again` when that step is applied. Or refuses everything that would run in this lane, and
+  // returns false.
   bool Park(Lane* lane, ClosureId after, absl::AnyInvocable<void()> again);
   void HeldEverywhere(Segment* segment, Lane* lane);
   absl::Status RunPiece(Segment* segment, size_t piece, SegmentTransaction::Stores stores);
@@ -124,7 +124,7 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
                                                   SegmentTransaction::Stores stores);
   void Answer(Lane* lane);
   function::SegmentReply ReplyOf(Segment* segment) const;
-  // Says so when it is too large to be sent.
+  // A reply that is too large to be sent becomes an error.
   net::Message EncodeReply(Segment* segment) const;
   absl::Status Refused(const absl::Status& why) const;
 

@@ -1,5 +1,5 @@
-// Sessions and set-ups, control requests, plans, frames of workers, status. What is done about
-// shards is in ps_shards.cc.
+// Sessions and set-ups, control requests, plans, frames of workers, status. Requests about shards
+// are in ps_shards.cc.
 #include "ps_server/ps_service.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ void AddStaleness(const StalenessCounts& staleness, proto::ShardStatus* shard) {
 
 }  // namespace
 
-// What was published last is read by the connection's thread, or by the loop while a message of
-// the connection waits there.
+// The last published directory is read by the connection's thread, or by the loop while a message
+// of the connection waits there.
 struct PsService::PsPeer final : Peer {
   Published<PsDirectory>::Reader directory;
 };
@@ -67,7 +67,8 @@ PsService::PsService(env::Env* env, net::Transport* transport, const graph::OpRe
 PsService::~PsService() {
   tasks_.Close();
   Stop();
-  // What they still run knows neither the loop nor another lane: that needs a token.
+  // Tasks that still run in the lanes use neither the loop nor other lanes, which would need a
+  // token.
   frames_.lanes.clear();
 }
 
@@ -173,7 +174,7 @@ void PsService::SetupPs(const proto::SetupPs& request, Reply reply) {
   for (auto it = shards_.begin(); it != shards_.end();) {
     it = keep.contains(it->first) ? std::next(it) : shards_.erase(it);
   }
-  // A frame that was checked before may have run in some lanes and come too late in others.
+  // A frame that was checked before may have run in some lanes and be too late in others.
   InEveryLane(
       [setup = setup_, keep](Lane* lane) {
         lane->setup = setup;

@@ -1,18 +1,18 @@
-// The PS daemon: keeps shards for a coordinator's session and runs segments of steps for workers.
+// The PS daemon: holds shards for a coordinator's session and runs segments of steps for workers.
 //
 // Recovery. SetupPs begins a new generation of the cluster's layout: shards that are not kept are
-// dropped, what was being made, restored or saved before ends with an error, and frames of workers
-// that were set up for another generation close their connection. So nothing that was sent before
-// a recovery arrives after it.
+// dropped, fills, restores and saves under way end with an error, and frames of workers that were
+// set up for another generation close their connection. So nothing that was sent before a recovery
+// is applied after it.
 //
-// Thread model: a shard belongs to one of the PS's lanes (lane.h) from its making to its end. The
-// daemon's loop knows which shards there are and in which lane, and passes on what concerns them. A
-// worker's frame does not go through the loop: the thread that brought it checks it by the last
-// PsDirectory that the loop has published, and runs its pieces in the lanes of their shards, those
-// that are short on the spot. A set-up and the end of a session are tasks of every lane, and are
-// over when all lanes have done them; a piece looks in its lane whether that has been set up anew
-// since its frame was checked. New shards are filled, and files are read and written, on the pool:
-// that may take seconds, in which the lease must be kept.
+// Thread model: a shard belongs to one of the PS's lanes (lane.h) for its whole life. The daemon's
+// loop knows all shards and their lanes, and passes requests on to these. A worker's frame does not
+// go through the loop: the thread that received it checks it with the last PsDirectory that the
+// loop has published, and posts its pieces to the lanes of their shards; it runs short pieces
+// itself. A set-up and the end of a session are tasks of every lane, and are over when all lanes
+// have done them; a piece checks in its lane whether that has been set up again since its frame was
+// checked. New shards are filled, and files are read and written, on the pool: this may take
+// seconds, during which the lease must be kept.
 #pragma once
 
 #include <functional>
@@ -35,11 +35,11 @@ namespace coxswain::ps {
 
 class PsService final : public cluster::Daemon {
  public:
-  // `registry` has all ops. All three must outlive the service. `lanes` 0: as many as the pool has
-  // threads.
+  // `registry` has all ops. All three arguments must outlive the service. `lanes` 0: as many as the
+  // pool has threads.
   PsService(env::Env* env, net::Transport* transport, const graph::OpRegistry* registry,
             cluster::DaemonOptions options, int lanes = 0);
-  // Waits for what is on the pool; a save stops at its present chunk.
+  // Waits for tasks on the pool; a save stops after its current chunk.
   ~PsService() override;
 
  protected:
@@ -60,13 +60,13 @@ class PsService final : public cluster::Daemon {
     std::vector<std::shared_ptr<const function::CompiledFunction>> segments;
     std::shared_ptr<const LanePlan> cut;
   };
-  // As the loop knows it.
+  // The loop's view of a shard.
   struct KnownShard {
     int lane = 0;
-    int64_t bytes = 0;  // when it was made
+    int64_t bytes = 0;  // when it was created
     std::string spec;
   };
-  // When a request came that takes time: it may be overtaken by another session or generation.
+  // The session and generation in which a long request arrived; others may begin before it ends.
   struct Stamp {
     SessionId session = 0;
     uint64_t setup = 0;
@@ -78,15 +78,15 @@ class PsService final : public cluster::Daemon {
   };
 
   // Runs `task` in every lane, and then `done`, if there is one, on the loop. When the service
-  // ends, `done` does not run, and perhaps not all tasks. `is_long`: it may take milliseconds or
-  // more, as giving back the memory of shards does.
+  // ends, `done` does not run, and perhaps not all tasks. `is_long`: the task may take milliseconds
+  // or more, for example to free the memory of shards.
   void InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<void()> done = nullptr,
                    bool is_long = false);
-  // The state as frames see it, plans cut for where the shards are.
+  // Publishes the state for frames, with plans cut for the current lanes of the shards.
   void Publish();
 
   void SetupPs(const proto::SetupPs& request, Reply reply);
-  // Ends what is under way for the setup as it was.
+  // Ends requests under way for the previous setup.
   void EndSetup();
   Stamp MakeStamp() const { return {gate().session(), setup_}; }
   absl::Status CheckStamp(const Stamp& stamp) const;
@@ -95,14 +95,14 @@ class PsService final : public cluster::Daemon {
   void ApplyStep(const proto::ApplyStep& request, Reply reply);
 
   // ps_shards.cc
-  int LaneOf(ShardId shard) const;  // -1: no such shard
+  int LaneOf(ShardId shard) const;  // -1: the shard does not exist
   // Errors: NotFound.
   absl::StatusOr<Lane*> FindLane(ShardId shard) const;
-  // In the lane of the shard with its id, or in the one with the fewest bytes.
+  // Adds the shard to the lane of the shard with its id, or to the lane with the fewest bytes.
   void AddShard(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled,
                 int64_t pushed);
-  // Whether the shard is there already, with the same spec: the request may have been sent again.
-  // Errors: AlreadyExists with another one.
+  // Whether the shard exists already with the same spec: the request may have been sent again.
+  // Errors: AlreadyExists with another spec.
   absl::StatusOr<bool> HasShard(const proto::ShardSpec& spec) const;
   void CreateShards(const proto::CreateShards& request, Reply reply);
   void OnShardsMade(const Stamp& stamp, absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards,
@@ -129,7 +129,7 @@ class PsService final : public cluster::Daemon {
   uint64_t setup_ = 0;         // counts sessions and setups
   Pace apply_pace_;            // of steps with backups, in a lane
   std::shared_ptr<LaneSave> save_;
-  // Came while a save of an older setup was writing its last chunk.
+  // A save request that arrived while a save of an older setup was writing its last chunk.
   std::optional<WaitingSave> waiting_save_;
 };
 

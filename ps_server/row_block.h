@@ -1,4 +1,4 @@
-// Where the rows lie that an update changes, and what is kept beside their weights and slots.
+// The memory of the rows that an update changes, and of the other values that are kept for them.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace coxswain::ps {
 
 constexpr int kMaxOptimizerSlots = 2;
 
-// Rows of one thing: row r lies from data + r * stride on, in bytes.
+// The rows of one part: row r begins at data + r * stride bytes.
 struct PartPlace {
   char* data = nullptr;
   size_t stride = 0;
@@ -19,14 +19,14 @@ struct PartPlace {
   char* Row(int64_t row) const { return data + static_cast<size_t>(row) * stride; }
 };
 
-// How weights that are computed in f32 become bf16 again. Stochastically: up or down with the
-// probability that keeps the mean, so that steps below half a unit in the last place add up instead
-// of being lost. The random bits are a function of (seed, key of the row, element, number of the
-// update) alone: a replay gives the same bits, and so does another split into shards.
+// How weights that are computed in f32 are rounded to bf16. Stochastic rounding goes up or down
+// with probabilities that preserve the mean, so that steps below half a unit in the last place add
+// up instead of being lost. The random bits are a function of (seed, key of the row, element,
+// number of the update) alone, so a replay or another split into shards gives the same bits.
 struct Bf16Rounding {
   bool stochastic = false;
   uint64_t seed = 0;
-  // The key of local row r, what it is called in the whole variable, is first + r * step; where
+  // The key of local row r, which identifies it in the whole variable, is first + r * step, or, if
   // `keys` is set, the i64 there.
   PartPlace keys{};
   int64_t first = 0;
@@ -34,15 +34,15 @@ struct Bf16Rounding {
 };
 
 struct RowBlock {
-  // Part 0 holds the weights, part 1 + i slot i: `width` elements a row, a slot of one value a row
-  // one. Parts do not overlap.
+  // Part 0 holds the weights, part 1 + i slot i: `width` elements per row, or one for a slot with
+  // one value per row. Parts do not overlap.
   std::array<PartPlace, 1 + kMaxOptimizerSlots> parts{};
   int64_t width = 0;
   DType weights = DType::kInvalid;  // the dtype of T, or bf16 where T is float; slots have T
-  // Tables: an i64 of each row that becomes `number`. Null: nothing is noted.
+  // Tables: an i64 per row that is set to `number`. Null: not recorded.
   PartPlace touched{};
   int64_t number = 0;  // of the update
-  // Hash tables: an i32 of each row, 0 where there is none: the place is free.
+  // Hash tables: an i32 per row, 0 for a free place.
   PartPlace counts{};
   Bf16Rounding rounding{};
 };

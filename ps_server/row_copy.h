@@ -6,15 +6,16 @@
 
 namespace coxswain::ps {
 
-// to[i] = row ids[i] of `base`: `bytes` bytes from base + ids[i] * stride. The ids were checked.
+// to[i] = row ids[i] of `base`: `bytes` bytes from base + ids[i] * stride. The ids must have been
+// checked.
 void GatherRows(const char* base, size_t stride, size_t bytes, const int64_t* ids, int64_t n,
                 char* to);
 
-// The same of rows of `width` bf16, as f32; of rows 0, 1, 2, ... when `ids` is null.
+// The same for rows of `width` bf16, as f32; for rows 0, 1, 2, ... when `ids` is null.
 void GatherBf16Rows(const char* base, size_t stride, int64_t width, const int64_t* ids, int64_t n,
                     float* to);
 
-// Rows 0 .. n - 1 of `base`, of bf16, = the nearest to `from`.
+// Rows 0 .. n - 1 of `base`, in bf16, = `from`, rounded to nearest.
 void WriteBf16Rows(char* base, size_t stride, int64_t width, int64_t n, const float* from);
 
 // Row ids[i] of `base` = from[i].

@@ -1,9 +1,9 @@
-// One shard of a variable: its weights, its optimizer's slots and how many updates it has taken.
+// One shard of a variable: its weights, its optimizer's slots and its count of updates.
 //
-// What it keeps of each row are its "parts": part 0 the weights, part 1 + i slot i, and what else
-// there is; see shard_parts.h. Rows are local ones, see ShardLayout.
+// The values that it keeps for each row are its "parts": part 0 the weights, part 1 + i slot i, and
+// others; see shard_parts.h. Row numbers are local, see ShardLayout.
 //
-// Thread model: one event loop. Tensors handed out never change and may go to any thread.
+// Thread model: one event loop. Returned tensors never change and may be used on any thread.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,14 @@ namespace coxswain::ps {
 
 class ShardSnapshot;
 
-// Tables and gathers above this size are refused, not tried: they are read in ranges of rows.
+// Reads of tables and gathers above this size are refused: read ranges of rows instead.
 constexpr int64_t kMaxReadBytes = int64_t{4} << 30;
-// Of one shard of a table: a snapshot numbers rows in 32 bits.
+// Bound for one shard of a table, because a snapshot numbers rows in 32 bits.
 constexpr int64_t kMaxTableRows = int64_t{0xffffffff};
 
 class Shard {
  public:
-  // What a new shard's weights are; slots always start from their initial values.
+  // The weights of a new shard; slots always start from their initial values.
   enum class Fill : uint8_t { kInitialize, kZeros };  // kZeros: a restore writes them next
 
   // Errors: InvalidArgument for a spec that ShardLayout, Initializer or Optimizer refuses, and for
@@ -54,14 +54,14 @@ class Shard {
   const ShardLayout& layout() const { return layout_; }
   const Optimizer& optimizer() const { return optimizer_; }
 
-  // Rows that it has memory for; of a hash table some of these places are free.
+  // Rows that it has memory for; in a hash table some of these places are free.
   int64_t rows() const { return layout_.rows(); }
-  // Of a hash table: which ids it has. Else null.
+  // For a hash table: its ids. Else null.
   const HashRows* hash() const { return hash_.get(); }
   int parts() const { return static_cast<int>(plan_.parts.size()); }
   const PartPlan& plan() const { return plan_; }
   const ShardPart& part(int part) const { return plan_.parts[static_cast<size_t>(part)]; }
-  // Memory that weights and slots take, padding included.
+  // Memory of weights and slots, including padding.
   int64_t memory_bytes() const;
 
   // The weights, of the shard's shape: a handle for a dense variable (an update that finds it held
@@ -69,46 +69,45 @@ class Shard {
   // Errors: InvalidArgument for a table above kMaxReadBytes, and for a hash table.
   absl::StatusOr<Tensor> Read() const;
   // Rows `ids` (i64 [n]) of the weights: [n, row...]. All ids are checked before any row is read.
-  // An id that has no row in a hash table reads its initial value, and gets no row.
-  // Errors: InvalidArgument for ids of another dtype or rank, out of range, or above kMaxReadBytes.
+  // In a hash table, an id without a row reads its initial value, and gets no row. Errors:
+  // InvalidArgument for ids of another dtype or rank, out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> Gather(const Tensor& ids) const;
 
-  // A copy of rows [begin, begin + n) of a part: [n, row...], or [n] of a part of one value a row;
-  // for a scalar [1].
-  // Errors: InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
+  // A copy of rows [begin, begin + n) of a part: [n, row...], or [n] for a part of one value per
+  // row; for a scalar [1]. Errors: InvalidArgument for rows or a part out of range, or above
+  // kMaxReadBytes.
   absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part = 0) const;
-  // Replaces rows [begin, begin + n) of a part by `rows`, shaped as ReadRows gives them, without
-  // counting an update. Writing another part than "touched" touches the rows. A part in bf16 takes
-  // f32 too, and rounds to nearest.
-  // Errors: InvalidArgument; then nothing has changed.
+  // Replaces rows [begin, begin + n) of a part by `rows`, in the shape that ReadRows returns,
+  // without counting an update. Writing any part other than "touched" touches the rows. A part in
+  // bf16 also accepts f32, rounded to nearest. Errors: InvalidArgument; then nothing has changed.
   absl::Status WriteRows(int64_t begin, const Tensor& rows, int part = 0);
-  // The same for rows[i] at local row ids[i], which of a hash table is a place: for restoring.
+  // The same for rows[i] at local row ids[i], which is a place in a hash table. For restoring.
   absl::Status WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& rows, int part = 0);
 
-  // Of a hash table: rows among the places [begin, begin + n), a part of them and their ids.
+  // For a hash table: the rows in the places [begin, begin + n): one part of them, and their ids.
   // Errors: as ReadRows.
   struct IdsAndRows {
     Tensor ids, rows;
   };
   absl::StatusOr<IdsAndRows> ReadIds(int64_t begin, int64_t n, int part = 0) const;
-  // Of a hash table: weights [n, row...] of ids [n], which get rows if they have none, without
-  // counting an update. Errors: InvalidArgument, ResourceExhausted; then nothing has changed.
-  // With `replace` these are all rows that it has then.
+  // For a hash table: sets the weights [n, row...] of ids [n], and creates rows for ids that have
+  // none, without counting an update. Errors: InvalidArgument, ResourceExhausted; then nothing has
+  // changed. With `replace`, all other rows are removed.
   absl::Status WriteIds(const Tensor& ids, const Tensor& rows, bool replace = false);
 
   // Whether `update` can be applied: an OK here means that ApplySegment cannot fail, given that
   // Reserve has made room for the ids of all updates of the segment.
   // Errors: InvalidArgument naming what was wanted and what was found.
   absl::Status Validate(const graph::Update& update) const;
-  // Of a hash table: memory for `n` new rows. Errors: ResourceExhausted.
+  // For a hash table: reserves memory for `n` new rows. Errors: ResourceExhausted.
   absl::Status Reserve(int64_t n);
   // Applies validated updates of one segment in order and counts them as one update of the shard.
   void ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time = {});
 
-  // Segments applied since the variable was made: with every closure updating every shard once a
-  // step, the number of steps.
+  // Segments applied since the variable was created: the number of steps, if every closure updates
+  // every shard once a step.
   int64_t applied() const { return applied_; }
-  // Segments among them with a gradient: the t of Adam's bias correction, less one.
+  // The number of those segments with a gradient: the t of Adam's bias correction, less one.
   int64_t gradient_steps() const { return gradient_steps_; }
   // For restoring. Errors: InvalidArgument unless 0 <= gradient_steps <= applied.
   absl::Status RestoreCounters(int64_t applied, int64_t gradient_steps);
@@ -117,8 +116,8 @@ class Shard {
   absl::Status FinishRestore(const proto::HashTableState& state,
                              const std::vector<Tensor>& waiting);
 
-  // A consistent cut of all parts and both counters as they are now. Costs nothing at once: later
-  // updates copy what they are about to change, while the snapshot lives.
+  // A consistent cut of all parts and both counters at this moment. It copies nothing now: as long
+  // as the snapshot lives, later updates copy rows before they change them.
   std::shared_ptr<const ShardSnapshot> Snapshot();
 
  private:
@@ -128,7 +127,7 @@ class Shard {
   void FillParts();
   void FillWeights(const Initializer& initializer);
   PartPlace Place(int part) const;
-  // Notes that the rows were changed by the update after applied().
+  // Records that the update after applied() has changed the rows.
   void Touch(const int64_t* ids, int64_t n);
   void TouchRange(int64_t begin, int64_t n);
   RowBlock Block() const;
@@ -154,24 +153,23 @@ class Shard {
   absl::Status CheckRows(absl::Span<const int64_t> rows) const;
   absl::Status CheckIdTensor(const Tensor& ids) const;
   absl::Status CheckRange(int64_t begin, int64_t n, int part) const;
-  // f32 values for a part that is kept in bf16; others as they are.
+  // Converts f32 values for a part that is stored in bf16; other values are returned unchanged.
   static Tensor Stored(const Tensor& values, DType dtype);
   absl::Status CheckValues(const Tensor& values, DType dtype, const Shape& wanted) const;
 
-  // Hash tables. The update by places, of those ids that have a row or get one now.
+  // Hash tables. The update by places, for those ids that have a row or get one now.
   void GatherIds(absl::Span<const int64_t> ids, float* to) const;
   graph::Update ByPlaces(const graph::Update& update, const UpdateTime& time);
-  // All parts of new rows are set.
+  // Sets all parts of new rows.
   void BeginRows(const std::vector<HashRows::NewRow>& made);
   void FillInitial(int64_t id, absl::Span<float> weights) const;
   void Evict(absl::Span<const graph::Update* const> updates, const UpdateTime& time);
 
-  // Before a change of these rows: parts that a reader or a snapshot still holds are kept as they
-  // are.
+  // Called before these rows change: preserves parts that a reader or a snapshot still holds.
   void PrepareChange(const int64_t* ids, int64_t n);
-  // The same of rows [begin, begin + n).
+  // The same for rows [begin, begin + n).
   void PrepareRange(int64_t begin, int64_t n);
-  // Dense variables: parts that somebody holds are copied.
+  // Dense variables: copies parts that have other holders.
   void CopyShared();
 
   proto::ShardSpec spec_;

@@ -1,11 +1,11 @@
-// A shard's files in a checkpoint: safetensors with one tensor a part (see shard_parts.h), rows
-// without padding. One file has all rows. Of a table there may be deltas to it, in order: each has
-// the local rows that were touched since the one before, as a tensor "row", ascending, and the
-// parts of these rows. Of a hash table each has also all ids that wait; those of the last one
-// count.
+// A shard's files in a checkpoint: safetensors with one tensor per part (see shard_parts.h), rows
+// without padding. One file has all rows. A table may also have deltas, in order: each has the
+// local rows that were touched since the previous file, as a tensor "row", ascending, and the parts
+// of these rows. For a hash table each file also has all waiting ids; those of the last file are
+// valid.
 //
-// What else is of the shard (its specification, ledger and counters, and the files' sizes and
-// checksums) is in proto::SavedShard.
+// The rest of the shard's state (its specification, ledger and counters), and the files' sizes and
+// checksums, are in proto::SavedShard.
 #pragma once
 
 #include <map>
@@ -29,14 +29,14 @@ std::string ShardFileName(ShardId id);
 // "shard-00007.delta-2.safetensors"; counted from 1.
 std::string DeltaFileName(ShardId id, int number);
 
-// Whether a file of a shard can have this name: one of the two.
+// Whether the name is one of these two forms.
 bool IsShardFileName(absl::string_view name);
 
-// The tensors of a file of all rows, in the order of the parts; of a hash table also the ids that
-// wait. In a delta the rows come first.
+// The tensors of a file of all rows, in the order of the parts; for a hash table also the waiting
+// ids. In a delta the rows come first.
 std::vector<checkpoint::SafetensorsEntry> ShardFileEntries(
     const Shard& shard, const std::optional<proto::HashTableState>& hash);
-// The same from what it takes. `rows`: how many of a table, or none for what the layout has.
+// The same from its components. `rows`: the number of rows of a table; nullopt: the layout's.
 std::vector<checkpoint::SafetensorsEntry> FileEntries(const PartPlan& plan,
                                                       const ShardLayout& layout,
                                                       std::optional<int64_t> rows,
@@ -44,7 +44,7 @@ std::vector<checkpoint::SafetensorsEntry> FileEntries(const PartPlan& plan,
 std::vector<checkpoint::SafetensorsEntry> DeltaEntries(const PartPlan& plan,
                                                        const ShardLayout& layout, int64_t rows,
                                                        std::optional<int64_t> waiting);
-// What the file says of itself to other readers.
+// The file's metadata, for other readers.
 std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spec);
 
 struct LoadedShard {
@@ -53,9 +53,10 @@ struct LoadedShard {
   int64_t pulled = 0, pushed = 0;  // see SavedShard.rows_pulled
 };
 
-// Reads a shard as it was saved. `saved.file` and those of its deltas are whole paths. Takes time:
-// not for a loop. Errors, which name the file: NotFound; DataLoss when it cannot be read, or when
-// size, checksum, tensors, rows, counters or ledger are not what was saved; those of Shard::Create.
+// Reads a saved shard. `saved.file` and those of its deltas are full paths. May take long, so it
+// must not be called on a loop. Errors, which name the file: NotFound; DataLoss when it cannot be
+// read, or when size, checksum, tensors, rows, counters or ledger differ from what was saved; those
+// of Shard::Create.
 absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved);
 
 }  // namespace coxswain::ps

@@ -1,5 +1,5 @@
-// Which rows of a variable a shard holds. "Global" rows count in the variable's first dimension,
-// "local" rows in the shard.
+// Which rows of a variable a shard holds. "Global" rows are numbered in the variable's first
+// dimension, "local" rows in the shard.
 //
 //   div: a shard holds the rows [row_begin, row_begin + rows)
 //   mod: shard `index` of `count` holds the rows index, index + count, index + 2 count, ...
@@ -29,7 +29,7 @@ class ShardLayout {
   static absl::StatusOr<ShardLayout> Create(const proto::ShardSpec& spec);
 
   DType dtype() const { return dtype_; }
-  // Of what reads give and updates take: bf16 is a way to store f32.
+  // The type of values in reads and updates: bf16 is only a storage type for f32.
   DType value_dtype() const { return dtype_ == DType::kBF16 ? DType::kF32 : dtype_; }
   const Shape& variable_shape() const { return variable_shape_; }
   // The shard's own shape: that of the variable with `rows` in the first dimension.
@@ -37,7 +37,7 @@ class ShardLayout {
   int64_t rows() const { return rows_; }
   int64_t row_elements() const { return row_elements_; }  // of one row; 1 for a scalar
   bool hashed() const { return hashed_; }
-  // Hash tables: how many places the storage has now.
+  // Hash tables: sets the current number of places.
   void SetRows(int64_t rows) {
     rows_ = rows;
     shape_.set_dim(0, rows);
@@ -46,12 +46,12 @@ class ShardLayout {
   // [n, row...]: the shape of n rows. For a scalar: [n].
   Shape RowsShape(int64_t n) const;
 
-  // Global row of a local one, 0 <= local < rows(). Not of a hash table, nor is ToLocal.
+  // Global row of a local one, 0 <= local < rows(). This and ToLocal are not for hash tables.
   int64_t ToGlobal(int64_t local) const {
     return mix_ ? mix_->Row(ToPlace(local)) : ToPlace(local);
   }
-  // The same but for "hash": where the row's place is. Like its row, it does not depend on the
-  // number of shards.
+  // The same, except that for "hash" it is the row's place in the permutation. Like the row, it
+  // does not depend on the number of shards.
   int64_t ToPlace(int64_t local) const { return first_ + local * step_; }
   // Local row of a global one, -1 when another shard holds it.
   int64_t ToLocal(int64_t global) const {

@@ -1,4 +1,4 @@
-// What a shard keeps of each of its rows, part by part, and where it lies.
+// The parts that a shard keeps for its rows, and their layout in memory.
 //
 //   part      dtype               values of a row   kept for
 //   weights   the variable's      its elements      all
@@ -9,14 +9,14 @@
 //   used      i64                 one               hash tables whose optimizer moves all rows
 //   touched   i64                 one               tables
 //
-// "touched" is the number (from 1) of the shard's update that changed the row last, 0 before the
-// first. What is written from outside counts as part of the next update. "used" is that of the
-// update that named the row last, which is what eviction goes by: for most optimizers the same.
+// "touched" is the number (from 1) of the shard's update that last changed the row, 0 before the
+// first. Direct writes count as part of the next update. "used" is the number of the update that
+// last named the row, which eviction depends on; for most optimizers both are the same.
 //
 // Tables keep the wide parts of a row side by side, so that an update touches neighbouring memory,
-// in strides that do not straddle cache lines needlessly. Parts of one value lie behind them where
-// that takes no more memory than a block of their own, the "side"; else there, again row by row.
-// Dense variables keep each part contiguous.
+// in strides that do not straddle cache lines needlessly. Parts of one value follow after them if
+// that takes no more memory than a separate block, the "side"; else they are in that block, again
+// row by row. Dense variables keep each part contiguous.
 #pragma once
 
 #include <cstddef>
@@ -37,17 +37,17 @@ constexpr char kIdPart[] = "id";
 constexpr char kCountPart[] = "count";
 
 struct ShardPart {
-  std::string name;  // of its tensor in a checkpoint file: stable
+  std::string name;  // of its tensor in a checkpoint file; must not change
   DType dtype = DType::kInvalid;
   int64_t width = 1;     // elements of a row
-  bool per_row = false;  // one value a row: n rows are [n], and not of the variable's shape
-  double initial = 0;    // what new rows have; of weights the initializer's affair
-  // Tables: where in its block. Set by PlanParts.
+  bool per_row = false;  // one value per row: the shape of n rows is [n]
+  double initial = 0;    // the value in new rows; for weights the initializer decides
+  // Tables: the position in its block. Set by PlanParts.
   bool side = false;
   size_t offset = 0;
 
   size_t row_bytes() const { return static_cast<size_t>(width) * SizeOf(dtype); }
-  // Shape of n rows, and of all that the layout has.
+  // Shape of n rows, and of all rows of the layout.
   Shape RowsShape(const ShardLayout& layout, int64_t n) const {
     return per_row ? Shape{n} : layout.RowsShape(n);
   }
@@ -62,13 +62,13 @@ struct PartPlan {
   size_t row_stride = 0;   // tables: bytes from row to row in the block of rows
   size_t side_stride = 0;  // and in the block beside it; 0: there is none
 
-  // -1 when there is no such part.
+  // -1 when the part does not exist.
   int Find(absl::string_view name) const;
 };
 
 PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool table);
 
-// The memory of a table: handles, the rows themselves are shared.
+// The memory of a table. Copies share the rows.
 struct TableMemory {
   Buffer rows, side;
 };

@@ -1,16 +1,15 @@
-// Writes shards, as they are at one moment, into files while training goes on.
+// Writes shards, as they are at one moment, to files while training goes on.
 //
 // The cut is copy-on-write (ShardSnapshot). Its rows are read on the loop in chunks of at most
 // 4 MiB and written on the pool, one chunk at a time; so memory stays bounded and the loop is never
-// away for long.
+// busy for long.
 //
-// Of a shard that the request has a base of, only what changed since is written. The base's files
-// get second names in the new directory; which rows were touched is found by looking at all of
-// them, a bounded number at a time. Where links cannot be made, or the base is gone, all is
-// written.
+// If the request has a base for a shard, only the changes since then are written. The base's files
+// are linked into the new directory. The touched rows are found by examining all rows, a bounded
+// number at a time. If links cannot be made, or the base is gone, the whole shard is written.
 //
-// What is written is looked through on the pool for weights and slots of trained variables that are
-// NaN or infinite: such a shard is not saved, so every checkpoint is finite.
+// The pool scans the data for weights and slots of trained variables that are NaN or infinite: a
+// shard with such values is not saved, so every checkpoint is finite.
 #pragma once
 
 #include <memory>
@@ -29,12 +28,12 @@
 
 namespace coxswain::ps {
 
-// One save. Thread model: the store's loop. All that is passed in must outlive the tasks.
+// One save. Thread model: the store's loop. All arguments must outlive the tasks.
 class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
  public:
-  // Called once, on the loop, when nothing of the save runs any more. Errors: FailedPrecondition
-  // with cause kApplication, naming table and id, when a number is none; those of the file system,
-  // naming the file; what Stop was given; Cancelled when `tasks` was closed.
+  // Called once, on the loop, when no task of the save runs any more. Errors: FailedPrecondition
+  // with cause kApplication, naming table and id, when a value is NaN or infinite; those of the
+  // file system, naming the file; the argument of Stop; Cancelled when `tasks` was closed.
   using Done = absl::AnyInvocable<void(absl::StatusOr<proto::ShardsSaved>)>;
 
   // Takes the cut. Errors: NotFound for a shard that is not in the store.
@@ -82,7 +81,7 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   absl::Status stopped_;
   Done done_;
   std::vector<File> files_;
-  size_t file_ = 0;  // the one that is being written
+  size_t file_ = 0;  // index of the file that is being written
   bool unsynced_links_ = false;
   std::unique_ptr<checkpoint::SafetensorsWriter>
       writer_;  // belongs to the chunk that is being written

@@ -1,5 +1,5 @@
-// The shards by their ids, a synchronous step that is applied to them, then a step's transaction on
-// them: what it reads, stages and commits, or holds.
+// The shards by their ids; applying a synchronous step; then the transaction of a segment: reads,
+// staging, and commit or hold.
 #include "ps_server/shard_store.h"
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 // A segment's updates of one shard.
 using Updates = absl::InlinedVector<const graph::Update*, 8>;
 
-// Records the updates that the ledger lacks and takes the others away. Two updates of one key in
-// one segment, as a function has whose updates nobody numbered, are not taken for each other.
+// Records the updates that the ledger lacks and removes the others. Two updates with one key in one
+// segment (of a function whose updates have no numbers) do not count as duplicates of each other.
 void DropKnown(ClosureId closure, uint32_t step, checkpoint::Ledger* ledger, Updates* updates) {
   if (updates->size() == 1) {  // nearly always: one look-up
     if (!ledger->Insert(closure, step, updates->front()->key)) updates->clear();
@@ -144,7 +144,7 @@ absl::Status ShardStore::ApplyChosen(const SyncStep& step, const std::vector<Clo
 
 void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
   // By shard and key, each in the order of the closures. Closures of one step run one function; the
-  // kind is here for peers that say otherwise.
+  // kind is part of the key because peers may not keep to this.
   using Key = std::pair<uint32_t, graph::Update::Kind>;
   std::map<ShardId, std::map<Key, Updates>> by_shard;
   for (const auto& [closure, contribution] : ready.of) {
@@ -155,7 +155,7 @@ void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
   const int64_t divisor = ready.step.mean ? ready.step.count : 1;
   for (const auto& [id, by_key] : by_shard) {
     const auto found = shards_.find(id);
-    if (found == shards_.end()) continue;  // removed: nobody wants it
+    if (found == shards_.end()) continue;  // removed: its updates are dropped
     Entry* const entry = found->second.get();
     std::vector<graph::Update> step;
     for (const auto& [key, updates] : by_key) {
@@ -259,7 +259,7 @@ absl::Status SegmentTransaction::Stage(graph::Update update) {
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> entry = FindEntry(update.shard);
   absl::Status status = entry.ok() ? (*entry)->shard->Validate(update) : entry.status();
   if (status.ok() && (*entry)->shard->hash() != nullptr) {
-    // Room for the ids of all that is staged for it: any of them may be new.
+    // Reserves room for the ids of all staged updates of the shard: any of them may be new.
     int64_t ids = update.ids.num_elements();
     for (const Staged& other : staged_) {
       if (other.entry == *entry) ids += other.update.ids.num_elements();
@@ -346,8 +346,8 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
   std::vector<Staged> staged = std::exchange(staged_, {});
   if (std::exchange(failed_, false)) return result;
   for (ShardStore* store : stores_) RETURN_IF_ERROR(store->sync_.Check(step, closure));
-  // First all is looked at: two updates of one key in one segment, as a function has whose updates
-  // nobody numbered, are not taken for each other.
+  // First all updates are checked: two updates with one key in one segment (of a function whose
+  // updates have no numbers) do not count as duplicates of each other.
   std::vector<std::pair<ShardStore*, Staged*>> held;
   std::map<ShardId, int64_t> ids;
   std::vector<std::pair<Staged*, int64_t>> reads;
@@ -366,7 +366,8 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
         if (const auto read = TakeRead(s.entry.get())) reads.emplace_back(&s, read->applied);
       }
       if (s.entry->shard->hash() == nullptr) continue;
-      // Room for the ids of all that is held: any of them may be new when the step is applied.
+      // Reserves room for the ids of all held updates: any of them may be new when the step is
+      // applied.
       int64_t& wanted =
           ids.try_emplace(update.shard, store->sync_.IdsFor(update.shard)).first->second;
       wanted += update.ids.num_elements();

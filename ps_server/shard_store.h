@@ -1,7 +1,7 @@
-// The shards of one lane of a PS, each with its ledger, and the transaction through which one
-// segment of a step reads and changes them.
+// The shards of one lane of a PS, each with its ledger, and the transaction with which one segment
+// of a step reads and changes them.
 //
-// Thread model: everything here belongs to one lane. Tensors handed out may go to any thread.
+// Thread model: everything here belongs to one lane. Returned tensors may be used on any thread.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ namespace coxswain::ps {
 struct ShardStats {
   ShardId id = 0;
   std::string variable;
-  int64_t rows = 0;        // of a hash table those that it has now
-  int64_t bytes = 0;       // memory, slots and padding included
+  int64_t rows = 0;        // for a hash table, the current number
+  int64_t bytes = 0;       // memory, including slots and padding
   int64_t applied = 0;     // segments since the variable was made
   int64_t duplicates = 0;  // segments dropped by this store because the ledger had them
-  int64_t pulled = 0;      // rows that were gathered from it, and that updates brought, ever
+  int64_t pulled = 0;      // rows gathered, and rows in updates, since the shard was created
   int64_t pushed = 0;
   int64_t evicted = 0;        // hash tables: rows
   int64_t waiting = 0;        // hash tables: ids that have no row yet
@@ -50,9 +50,9 @@ class ShardStore {
   // Makes a shard with an empty ledger.
   // Errors: AlreadyExists; those of Shard::Create.
   absl::Status Add(const proto::ShardSpec& spec, Shard::Fill fill = Shard::Fill::kInitialize);
-  // Takes a shard that was made elsewhere. Errors: AlreadyExists.
+  // Adds a shard that was created elsewhere. Errors: AlreadyExists.
   absl::Status Add(std::unique_ptr<Shard> shard);
-  // Takes a shard with its ledger, in place of the one that has its id, if any.
+  // Adds a shard with its ledger; replaces the shard with the same id, if there is one.
   void Put(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled = 0,
            int64_t pushed = 0);
   // Errors: NotFound.
@@ -62,11 +62,11 @@ class ShardStore {
     sync_.Clear();
   }
 
-  // Owned by the store, good until the shard is removed. Errors: NotFound.
+  // Owned by the store, valid until the shard is removed. Errors: NotFound.
   absl::StatusOr<Shard*> Get(ShardId id) const;
   absl::StatusOr<checkpoint::Ledger*> GetLedger(ShardId id) const;
 
-  // Shard and ledger as they are now, at no cost; see ShardSnapshot.
+  // Shard and ledger at this moment, without copying; see ShardSnapshot.
   struct Cut {
     std::shared_ptr<const ShardSnapshot> snapshot;
     std::string ledger;
@@ -77,9 +77,9 @@ class ShardStore {
 
   // The synchronous steps of these shards.
   SyncSteps& sync() { return sync_; }
-  // See SyncSteps. True: this was the last closure of the step, which is applied now, as one update
-  // of each shard; its ledger has all of the closures. `seconds`: see SegmentTransaction::Commit.
-  // Errors: those of SyncSteps::Check.
+  // See SyncSteps. True: this was the last closure of the step, and the step has been applied, as
+  // one update of each shard, whose ledger now has all of its closures. `seconds`: see
+  // SegmentTransaction::Commit. Errors: those of SyncSteps::Check.
   absl::StatusOr<bool> HeldEverywhere(const SyncStep& step, ClosureId closure, double seconds = 0);
   // Applies a step with backups, with the closures that the coordinator has chosen; nothing where
   // that was done. Errors: those of SyncSteps::Choose.
@@ -112,14 +112,14 @@ class ShardStore {
   absl::StatusOr<std::shared_ptr<Entry>> FindEntry(ShardId id) const;
   void Apply(const SyncSteps::Ready& ready, double seconds);
 
-  // Shared, so that a transaction notices a shard that went away before its commit. The map's order
-  // must not be seen: whoever lists shards takes Ids().
+  // Shared, so that a transaction notices when a shard was removed before its commit. The map's
+  // order must not be observable: use Ids() to list shards.
   absl::flat_hash_map<ShardId, std::shared_ptr<Entry>> shards_;
   SyncSteps sync_;
 };
 
-// How many shards of a segment took updates of it, dropped all of them as duplicates, or were not
-// there any more (removed, or replaced, after their updates were staged).
+// The number of a segment's shards that applied updates, that dropped all of them as duplicates, or
+// that no longer existed (removed, or replaced, after their updates were staged).
 struct CommitResult {
   int applied = 0;
   int duplicates = 0;
@@ -127,14 +127,14 @@ struct CommitResult {
   int64_t staleness = -1;  // of the latest gradient that was applied; -1: of none it is known
 };
 
-// One segment (the updates that arrive together) of one step of one closure. Reads see the store as
-// it is, not what was staged. Without Commit nothing changes. Must not outlive the stores: nearly
-// always one.
+// A transaction for one segment (the updates that arrive together) of one step of one closure.
+// Reads see the store, not the staged updates. Without Commit nothing changes. Must not outlive the
+// stores, of which there is nearly always one.
 class SegmentTransaction : public graph::VariableAccess {
  public:
   using Stores = absl::InlinedVector<ShardStore*, 1>;
   explicit SegmentTransaction(ShardStore* store) : stores_({store}) {}
-  // A shard is in one of them at most. At least one.
+  // `stores` has at least one element; a shard may be in only one of them.
   explicit SegmentTransaction(Stores stores) : stores_(std::move(stores)) {}
 
   // Whose segment it is, so that the staleness of its gradients is counted: that of shards that it
@@ -147,23 +147,23 @@ class SegmentTransaction : public graph::VariableAccess {
   absl::StatusOr<Tensor> Read(ShardId shard) override;
   absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
   // Checks the update completely and keeps it. After an error the segment must be dropped as a
-  // whole: Commit then does nothing at all.
+  // whole: Commit then does nothing.
   absl::Status Stage(graph::Update update) override;
   absl::StatusOr<Tensor> FetchAdd(graph::Update update, ClosureId closure, uint32_t step) override;
 
   bool failed() const { return failed_; }
 
   // For each shard with staged updates: drops those whose key its ledger has for this step, applies
-  // all others together, and records them. Cannot fail. An attempt that is cut into other segments
-  // than the one before it is told apart update by update. A sparse update of no rows counts too,
-  // so that every shard can take one update a step. The transaction is empty afterwards.
-  // `seconds` since 1970, for tables whose rows live so long.
+  // all others together, and records them. Cannot fail. Duplicates are found update by update, so
+  // an attempt may be cut into other segments than the one before. A sparse update without rows
+  // counts too, so that every shard can take one update per step. The transaction is empty
+  // afterwards. `seconds` since 1970, for tables with ttl_seconds.
   CommitResult Commit(ClosureId closure, uint32_t step, double seconds = 0);
 
-  // In place of Commit, for a closure of a synchronous step: holds what was staged until all of the
-  // step is there, and drops what is held or applied already. The transaction is empty afterwards.
-  // `applied` of the result counts shards that hold something new.
-  // Errors: those of SyncSteps::Check; ResourceExhausted; then nothing is held of this segment.
+  // In place of Commit, for a closure of a synchronous step: holds the staged updates until the
+  // step is complete, and drops updates that are already held or applied. The transaction is empty
+  // afterwards. `applied` of the result counts shards that hold new updates. Errors: those of
+  // SyncSteps::Check; ResourceExhausted. After an error, no update of this segment is held.
   absl::StatusOr<CommitResult> Hold(const SyncStep& step, ClosureId closure);
 
  private:

@@ -1,4 +1,4 @@
-// The content of a shard's file, from its beginning to its end, as a snapshot has it.
+// The content of a shard's file, from beginning to end, produced from a snapshot.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class ShardStream {
  public:
   // Consecutive bytes of one part.
   struct Piece {
-    int part = -1;       // -1: of something else
-    int64_t offset = 0;  // of the part, as the file has it
+    int part = -1;       // -1: not a part
+    int64_t offset = 0;  // in the part, as in the file
     int64_t bytes = 0;
   };
 
@@ -26,13 +26,13 @@ class ShardStream {
   // A delta: these rows of a table, ascending.
   ShardStream(std::shared_ptr<const ShardSnapshot> snapshot, std::vector<int64_t> rows);
 
-  // What the file has, see shard_file.h.
+  // The tensors of the file, see shard_file.h.
   std::vector<checkpoint::SafetensorsEntry> Entries() const;
   bool begun() const { return tensor_ > 0 || offset_ > 0; }
   int64_t left() const { return left_; }
-  // The next `n` bytes, at most left(), and what they are, in their order.
+  // Reads the next `n` bytes, at most left(); returns their pieces in order.
   std::vector<Piece> Read(int64_t n, char* to);
-  // The shard's row that is row `row` of the file.
+  // The shard's row for row `row` of the file.
   int64_t RowOf(int64_t row) const { return rows_ ? (*rows_)[static_cast<size_t>(row)] : row; }
 
  private:
@@ -41,8 +41,8 @@ class ShardStream {
 
   std::shared_ptr<const ShardSnapshot> snapshot_;
   std::optional<std::vector<int64_t>> rows_;
-  int tensor_ = 0;      // what comes next: from this byte
-  int64_t offset_ = 0;  // of it on
+  int tensor_ = 0;      // the next tensor to read
+  int64_t offset_ = 0;  // and the next byte in it
   int64_t left_ = 0;
 };
 

@@ -1,5 +1,4 @@
-// The gradients of the rows that an update names, by row: for optimizers that move all rows in one
-// pass over them.
+// The gradients of an update, summed by row, for optimizers that move all rows in one pass.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +10,8 @@
 
 namespace coxswain::ps {
 
-// Ascending, one for each row; a row that is named several times has the sum. Thread model:
-// immutable; points into the gradient that it was made of.
+// One gradient per row, ascending; a row that is named several times has the sum. Thread model:
+// immutable; points into the gradient that it was made from.
 template <typename T>
 class SummedRows {
  public:

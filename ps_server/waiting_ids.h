@@ -1,9 +1,9 @@
-// How often ids were updated that have no row yet: admission by count.
+// Counts the updates of ids that have no row yet, for admission by count.
 //
-// A fixed number of sets of eight counters; an id has its place in the set of its hash. Counts are
-// exact until a set has more than eight ids, then the one that was seen longest ago is forgotten:
-// it starts anew. What is remembered does not depend on where in its set an id stands. Memory comes
-// with use, at most 16 bytes an id for 524,288 ids.
+// A fixed number of sets of eight counters; an id belongs to the set of its hash. Counts are exact
+// until a set has more than eight ids; then the id that was seen longest ago is forgotten, and its
+// count starts from zero. The state does not depend on the order of ids within a set. Memory grows
+// with use, to at most 16 bytes per id for 524,288 ids.
 //
 // Thread model: one thread.
 #pragma once
@@ -21,19 +21,19 @@ class WaitingIds {
 
   struct Entry {
     int64_t id = 0;
-    uint32_t count = 0;  // from 1; 0: nothing is here
-    uint32_t seen = 0;   // update of the shard, modulo 2^32
+    uint32_t count = 0;  // from 1; 0: the entry is empty
+    uint32_t seen = 0;   // number of the shard's last update with the id, modulo 2^32
   };
 
-  // Counts an update of the id, which is the shard's `now`-th. True when it is the `wanted`-th: the
-  // id is forgotten then. Counts that were not raised for more than `expire` updates (0: never) are
-  // not counted.
+  // Counts an update of the id, the shard's `now`-th update. True when it is the id's `wanted`-th;
+  // the id is then forgotten. Counts that have not grown for more than `expire` updates (0: never)
+  // have expired.
   bool Count(int64_t id, int64_t now, int64_t wanted, int64_t expire);
 
   int64_t size() const { return size_; }
   int64_t memory_bytes() const;
 
-  // All that is remembered, for a checkpoint, and back.
+  // All entries, for a checkpoint; and restoring them.
   std::vector<Entry> All() const;
   void Restore(const Entry& entry);
 
@@ -44,7 +44,7 @@ class WaitingIds {
   Entry* SetOf(int64_t id);
 
   std::unique_ptr<Entry[], decltype(&std::free)> entries_{nullptr, &std::free};
-  std::vector<uint32_t> used_;  // sets that have had an id
+  std::vector<uint32_t> used_;  // sets that have ever had an id
   std::vector<bool> is_used_;
   int64_t size_ = 0;
 };

@@ -1,4 +1,5 @@
-// Which examples of a step may be why a gradient is no number, and where they stand.
+// Finds the examples of a step that may have caused a gradient that is not finite, and their lines
+// in the files.
 #pragma once
 
 #include <vector>
@@ -12,7 +13,7 @@
 
 namespace coxswain::worker {
 
-// What a step ran on. All outlive the call.
+// The input of a step. All members must outlive the call.
 struct StepInput {
   const graph::Function& component;
   const std::vector<proto::ArgumentSource>& sources;  // one per argument
@@ -21,9 +22,9 @@ struct StepInput {
   Ticket examples;            // of `data`; empty without
 };
 
-// The error of a step, if it has the detail NotFinite, with the examples that have the row's id
-// and, unless that is one, with the largest number among them; by file and line where the data set
-// knows these. Others come back as they are.
+// Adds to the error of a step, if it has the detail NotFinite, the examples that have the row's id
+// and, unless that is a single example, the largest number among them; with file and line if the
+// data set knows these. Other errors are returned unchanged.
 absl::Status NameExamples(absl::Status status, const StepInput& input);
 
 }  // namespace coxswain::worker

@@ -1,5 +1,5 @@
-// A closure's attempt as it goes: started, each step with its arguments and calls to PS, a step's
-// end, and what is reported.
+// The stages of an attempt: the start, each step with its arguments and calls to PS, the end of a
+// step, and reports.
 #include "worker_server/execution.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace coxswain::worker {
 namespace {
 
-// A component with no more kernels than this, no data and no PS runs in the thread that brought it,
-// if it is quick: to wake another one would take longer.
+// A component with at most this many kernels, no data and no PS runs in the thread that received
+// it, if it is quick: waking another thread would take longer.
 constexpr int kTrivialKernels = 4;
 
 }  // namespace
@@ -48,7 +48,7 @@ void Execution::Start() {
   }
 }
 
-// Whether it is a few kernels that run from begin to end in one thread.
+// Whether the component is a few kernels that run from beginning to end in one thread.
 bool Execution::IsAlone() const {
   const function::CompiledFunction& component = options_.plan->any();
   return options_.data == nullptr && !component.has_ps_calls() && component.device() == nullptr &&
@@ -62,8 +62,8 @@ void Execution::RunAlone() {
   plan->pace.Add(env_->Monotonic() - began);
 }
 
-// Before the computations of other steps: it is short, and while its rows are under way the others
-// compute.
+// Runs before the computations of other steps: it is short, and the others compute while its rows
+// are fetched.
 void Execution::ScheduleStep() {
   BeginStart();
   env_->pool()->ScheduleFirst([self = shared_from_this()] {
@@ -207,7 +207,7 @@ void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> i
       done(std::move(reply));
     };
   }
-  // The last frame of a step takes along what may wait for it.
+  // The last frame of a step takes along frames that wait for it.
   const bool ends_work = working_[at] != 0 && target.segment + 1 >= options_.plan->ps_calls[at];
   if (ends_work) working_[at] = 0;
   channel->Call(std::move(frame), std::move(done),
@@ -249,7 +249,7 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
 
 namespace {
 
-// What the parameter servers answer to TellHeld; the last one ends the closure.
+// The replies of the parameter servers to TellHeld; the last one ends the closure.
 struct Told {
   absl::Mutex mu;
   size_t left ABSL_GUARDED_BY(mu) = 0;
@@ -276,7 +276,7 @@ void Execution::TellHeld(std::vector<Tensor> results) {
     told->left = servers.size();
   }
   for (const size_t ps : servers) {
-    // It is there: it has answered.
+    // The channel exists, because the PS has answered.
     options_.channels[ps]->Call(
         NewFrame(function::SegmentRequest::kHeldEverywhere),
         [self = shared_from_this(), told](const absl::StatusOr<std::vector<Tensor>>& reply) {

@@ -19,20 +19,20 @@
 
 namespace coxswain::worker {
 
-// A plan as a worker keeps it. Immutable.
+// A plan on a worker. Immutable.
 struct WorkerPlan {
   PlanId id = 0;
-  std::string content;  // the request that it came by, serialized
+  std::string content;  // the request that registered it, serialized
   DatasetId dataset = 0;
-  // One for each of the worker's devices, or the only one, for the CPU.
+  // One compiled function for each GPU of the worker, or a single one for the CPU.
   std::vector<std::shared_ptr<const function::CompiledFunction>> components;
   std::vector<proto::ArgumentSource> sources;  // one per argument
-  std::vector<int> ps_calls;                   // of the component, by PS
-  mutable Pace pace;                           // of a run without PS calls and data
+  std::vector<int> ps_calls;                   // number of calls in the component, by PS
+  mutable Pace pace;                           // duration of a run without PS calls and data
 
-  // What is the same for all of them.
+  // Any of them, for properties that all have in common.
   const function::CompiledFunction& any() const { return *components.front(); }
-  // The one whose device has the fewest runs.
+  // The function of the device with the fewest runs under way.
   const std::shared_ptr<const function::CompiledFunction>& LeastBusy() const;
 };
 
@@ -44,24 +44,24 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   struct Options {
     std::shared_ptr<const WorkerPlan> plan;
     std::shared_ptr<const data::Dataset> data;         // may be null when there is no ticket
-    std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: it is not there
+    std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: not connected
     std::string task;                                  // this worker
-    trace::TraceRecorder* trace = nullptr;             // lives until `done` was called
+    trace::TraceRecorder* trace = nullptr;             // must live until `done` was called
     std::function<void(const absl::Status&)> device_lost;
-    // Called on any thread, one call at a time, when steps were applied everywhere and more follow,
-    // at most every kProgressInterval. `steps_done` counts from the closure's begin, also the steps
-    // of earlier attempts.
+    // Called on any thread, one call at a time, when steps were applied on all shards and more
+    // follow, at most every kProgressInterval. `steps_done` counts from the closure's beginning,
+    // including the steps of earlier attempts.
     Progress progress;
     // The last call, once, on any thread; `steps_done` as above.
     Done done;
   };
   static constexpr absl::Duration kProgressInterval = absl::Milliseconds(20);
 
-  // `request.first_step` is below `request.steps`. `env` must live until `done` was called.
+  // `request.first_step` must be below `request.steps`. `env` must live until `done` was called.
   Execution(function::ClosureRequest request, env::Env* env, Options options);
 
-  // Starts on the pool, or in the calling thread when there is next to nothing to do: a few kernels
-  // without data and PS calls, of which earlier runs took less than kBorrowedTime.
+  // Starts on the pool, or in the calling thread when a run is very short: a few kernels without
+  // data and PS calls, of which earlier runs took less than kBorrowedTime.
   void Start();
   // No further step starts; `done` gets cause kCancelled, unless it was the last one. Thread-safe.
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
@@ -74,14 +74,14 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   void RunAlone();
   void ScheduleStep();
   void RunStep();
-  // The examples of the step.
+  // The examples of the current step.
   Ticket StepTicket() const;
   absl::StatusOr<std::vector<Tensor>> Arguments() const;
-  // The step's error, with the examples that are to blame for it as far as that is known.
+  // The step's error, with the examples that caused it as far as these are known.
   absl::Status Blamed(const absl::Status& status) const;
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
-  // The step is a synchronous one, and all that this closure contributes is held: tells all PS so,
-  // and ends when they know.
+  // For a synchronous step, when all gradients of this closure are held: tells all PS so, and ends
+  // the attempt when they have confirmed it.
   void TellHeld(std::vector<Tensor> results);
   function::SegmentRequest NewFrame(uint32_t segment) const;
   void Finish(absl::Status status, std::vector<Tensor> results);
@@ -91,9 +91,10 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   void Trace(trace::SpanKind kind, absl::Duration* since);
 
   function::ClosureReply Report() const;
-  // The channels expect no further frame of this step.
+  // Tells the channels to expect no further frame of this step.
   void EndWork();
-  // The step is about to look up rows, until RunStep has sent its first frames.
+  // Tells the channels that the step is about to look up rows, until RunStep has sent its first
+  // frames.
   void BeginStart();
   void EndStart();
 
@@ -103,8 +104,9 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // For the trace: zero when it is off.
   absl::Duration started_, step_started_;
   std::atomic<bool> cancelled_{false};
-  uint32_t step_;  // the one that runs, or is next
-  // By PS: it has answered, and is told more in this step. Set by its reply, cleared by the run.
+  uint32_t step_;  // the running or next step
+  // By PS: whether it has answered and will get another frame in this step. Set by the reply,
+  // cleared by the run.
   std::vector<char> working_;
   absl::Duration last_report_;  // on the monotonic clock
 };

@@ -19,7 +19,7 @@ PsChannel::PsChannel(env::Env* env, env::EventLoop* loop, net::Transport* transp
 std::shared_ptr<PsChannel::Stream> PsChannel::Connect(Ready ready) {
   auto stream = std::make_shared<Stream>(loop_, options_, std::move(ready));
   stream->Connect(transport_);
-  // The channel may have been closed meanwhile, or another thread have connected too.
+  // The channel may have been closed meanwhile, or another thread may have connected too.
   std::shared_ptr<Stream> old = stream;
   absl::Status closed;
   {
@@ -71,7 +71,7 @@ void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel)
       waiting_.emplace_back(std::move(request), std::move(done));
       return;
     }
-    // In the order in which they came: a PS applies an update before it looks up rows.
+    // In the order of arrival: a PS applies an update before it looks up rows.
     calls.swap(held_);
     calls.emplace_back(std::move(request), std::move(done));
     if (travel == Travel::kEndsWork) {

@@ -1,4 +1,4 @@
-// A worker's way to one PS: one stream, any number of segment calls under way.
+// A worker's connection to one PS: one stream, with any number of segment calls under way.
 #pragma once
 
 #include <atomic>
@@ -18,40 +18,41 @@
 namespace coxswain::worker {
 
 // Thread-safe. When the stream breaks, the calls under way fail with cause kTaskLost, and the next
-// call tries to connect again (not more often than every 100 ms). What the PS applied of a failed
-// call is its ledger's business.
+// call tries to connect again (not more often than every 100 ms). The PS's ledger records whether a
+// failed call was applied.
 //
-// No call waits for ever on a PS that fell silent (hung, or cut off in one direction): while calls
-// are under way and nothing is heard for half of the silence timeout, the PS is pinged; when
-// nothing is heard for the whole of it, the stream breaks. A PS that computes for long answers
-// pings in between other work. Close a channel before the last handle goes.
+// No call waits for ever on a silent PS (hung, or cut off in one direction): while calls are under
+// way and nothing arrives for half of the silence timeout, the PS is pinged; when nothing arrives
+// for the whole timeout, the stream breaks. A PS that computes for a long time answers pings in
+// between. Close a channel before its last handle is destroyed.
 class PsChannel : public std::enable_shared_from_this<PsChannel> {
  public:
   struct Options {
     std::string address;
     int ps = 0;
-    Incarnation incarnation = 0;  // of the PS that is meant
+    Incarnation incarnation = 0;  // of the expected PS
     SessionId session = 0;
     Generation generation = 0;  // of the cluster's layout that this worker was set up for
     int worker = 0;
     Incarnation worker_incarnation = 0;
     int compute_threads = 1;  // of this worker
     absl::Duration connect_timeout = absl::Seconds(5);
-    // Looked at four times in its course, so it may be up to a quarter longer.
+    // Checked four times in this period, so the actual timeout may be up to a quarter longer.
     absl::Duration silence_timeout = absl::Seconds(5);
   };
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
   using Ready = absl::AnyInvocable<void(absl::Status)>;
 
-  // The loop is for timers. `env` and `transport` must outlive the channel; `loop` the last Open
-  // and Call.
+  // The loop runs timers. `env` and `transport` must outlive the channel; `loop` must outlive the
+  // last Open and Call.
   PsChannel(env::Env* env, env::EventLoop* loop, net::Transport* transport, Options options);
 
   // Connects, unless it is connected; `ready` is called once, when the PS has accepted or refused,
   // on any thread, maybe before Open returns.
   void Open(Ready ready);
-  // How a call's frame may travel. The last frame of a step and the first of another, which looks
-  // up rows, go as one where that delays nothing, so that a step has 2 frames instead of 4:
+  // How a call's frame may be combined with others. The last frame of a step and the first frame of
+  // another step, which looks up rows, are sent as one if that delays nothing, so that a step has 2
+  // frames instead of 4:
   //   - while a step is about to look up rows, which takes microseconds, last frames wait for it;
   //   - while there are steps that have their rows for all threads of the worker, and one more,
   //     first frames wait for the last frame of one of them.
@@ -64,17 +65,17 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   };
   // `request.call` is filled in. `done` is called once, on any thread, maybe before Call returns.
   void Call(function::SegmentRequest request, Done done, Travel travel = Travel::kAtOnce);
-  // A step has its rows and will send a frame that kEndsWork. When it will not, EndWork.
+  // A step has its rows and will send a frame with kEndsWork; if it will not, it must call EndWork.
   void BeginWork();
   void EndWork();
   // A step is about to look up rows, until EndStart.
   void BeginStart() { starting_.fetch_add(1); }
   void EndStart();
-  // Calls under way fail with `reason`, in their order, and so do later ones.
+  // Calls under way fail with `reason`, in their order, and so do later calls.
   void Close(absl::Status reason);
 
   const Options& options() const { return options_; }
-  uint64_t frames() const;      // sent; each may hold several calls
+  uint64_t frames() const;      // frames sent; each may hold several calls
   uint64_t bytes_sent() const;  // headers and payload
 
  private:
@@ -90,16 +91,16 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   const Options options_;
   std::atomic<int> starting_{0};
   using Calls = std::vector<std::pair<function::SegmentRequest, Done>>;
-  // As one frame, over the stream that there is or a new one.
+  // Sends the calls as one frame, over the existing stream or a new one.
   void Send(Calls calls) ABSL_LOCKS_EXCLUDED(mu_);
 
   mutable absl::Mutex mu_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mu_);  // null before the first Connect
   absl::Duration last_connect_ ABSL_GUARDED_BY(mu_);     // on the monotonic clock
   absl::Status closed_ ABSL_GUARDED_BY(mu_);
-  int working_ ABSL_GUARDED_BY(mu_) = 0;  // steps that have rows and owe a frame
-  Calls waiting_ ABSL_GUARDED_BY(mu_);    // first frames, for one of those
-  Calls held_ ABSL_GUARDED_BY(mu_);       // last frames, for first ones
+  int working_ ABSL_GUARDED_BY(mu_) = 0;  // steps that have their rows and will send a frame
+  Calls waiting_ ABSL_GUARDED_BY(mu_);    // first frames that wait for one of those
+  Calls held_ ABSL_GUARDED_BY(mu_);       // last frames that wait for first frames
   uint64_t frames_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t bytes_sent_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -23,8 +23,8 @@ void WorkerService::OnData(Peer* peer, net::Message message) {
     return;
   }
   if (!gate().Check(request->session).ok())
-    return;  // the older coordinator is gone: nobody to tell
-  // Sent before a recovery, and late: the coordinator has given it to someone else, or will.
+    return;  // the older coordinator is gone: no reply is needed
+  // Sent before a recovery, and late: the coordinator has assigned it to another worker, or will.
   if (request->generation != generation_) return;
   env()->FaultPoint("worker.closure.received");
   RunClosure(*std::move(request));

@@ -1,4 +1,4 @@
-// Sessions, set-up, plans, data sets, status. What is done about closures is in worker_closures.cc.
+// Sessions, set-up, plans, data sets, status. Closures are in worker_closures.cc.
 #include "worker_server/worker_service.h"
 
 #include <utility>
@@ -36,7 +36,7 @@ absl::Status SetUpAnew() {
                     {ErrorCause::kTaskLost, true, "", 0});
 }
 
-// Whether a channel with these options leads to where one with `wanted` would.
+// Whether a channel with these options leads to the same PS as one with `wanted`.
 bool SameEnd(const PsChannel::Options& have, const PsChannel::Options& wanted) {
   return have.address == wanted.address && have.incarnation == wanted.incarnation &&
          have.session == wanted.session && have.generation == wanted.generation;

@@ -1,5 +1,5 @@
-// The worker daemon: stateless between sessions, it waits for a coordinator, learns plans and data
-// sets, and runs closures.
+// The worker daemon: stateless between sessions. It waits for a coordinator, receives plans and
+// data sets, and runs closures.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,10 @@ namespace coxswain::worker {
 
 class WorkerService final : public cluster::Daemon {
  public:
-  // `registry` has all ops. All three must outlive the service.
+  // `registry` has all ops. All three arguments must outlive the service.
   WorkerService(env::Env* env, net::Transport* transport, const graph::OpRegistry* registry,
                 cluster::DaemonOptions options);
-  // Ends the session and waits for the kernels that run.
+  // Ends the session and waits for running kernels.
   ~WorkerService() override;
 
  protected:
@@ -33,15 +33,16 @@ class WorkerService final : public cluster::Daemon {
  private:
   struct LoadedDataset {
     std::string content;  // the spec, serialized
-    uint64_t load = 0;    // counts loads: the result of one that was replaced is dropped
+    uint64_t load = 0;    // counts loads: the result of a replaced load is dropped
     bool loading = true;
     absl::Status status;
     std::shared_ptr<const data::Dataset> data;
-    std::vector<Reply> replies;                     // to requests that came before it was loaded
-    std::vector<function::ClosureRequest> waiting;  // and closures
+    std::vector<Reply> replies;                     // to requests that arrived before the data set
+                                                    // was loaded
+    std::vector<function::ClosureRequest> waiting;  // closures that arrived before
   };
 
-  // worker_service.cc: what a coordinator sets up. All of it may be asked for again.
+  // worker_service.cc: set-up by a coordinator. All requests are idempotent.
   void SetUp(const proto::SetupWorker& setup, Reply reply);
   absl::Status AddPlan(const proto::RegisterPlan& plan);
   absl::Status CompilePlan(graph::Function function, WorkerPlan* plan);
@@ -54,24 +55,24 @@ class WorkerService final : public cluster::Daemon {
   // worker_closures.cc
   void RunClosure(function::ClosureRequest request);
   void Launch(function::ClosureRequest request, std::shared_ptr<const data::Dataset> data);
-  // On any thread. What is too large to be sent becomes an error that says so.
+  // Called on any thread. A result that is too large to be sent becomes an error.
   void SendDone(net::Connection* connection, const WorkerPlan& plan, function::ClosureReply reply);
-  // Ends a closure that has not begun. The cause is kApplication unless the status has one.
+  // Ends a closure that has not begun. The cause is kApplication unless the status has a cause.
   void Refuse(const function::ClosureRequest& request, absl::Status status);
   void CancelClosures(const proto::CancelClosures& cancel);
   // On any thread.
   void OnDeviceLost(const absl::Status& status);
-  // Those that run, all attempts: they answer themselves.
+  // Cancels all running attempts; each sends its own answer.
   void CancelRunning();
 
   const graph::OpRegistry* registry_;
   std::shared_ptr<net::Connection> coordinator_;
-  // Ordered, so that what is sent while going through them has an order.
+  // Ordered, so that messages sent while iterating have a defined order.
   std::map<PlanId, std::shared_ptr<const WorkerPlan>> plans_;
   std::map<DatasetId, LoadedDataset> datasets_;
   Generation generation_ = 0;                         // of the last setup
-  std::vector<std::shared_ptr<PsChannel>> channels_;  // by PS; null: it is not there
-  // By closure and number of the launch: an older attempt may still run.
+  std::vector<std::shared_ptr<PsChannel>> channels_;  // by PS; null: not connected
+  // By closure and number of the launch, because an older attempt may still run.
   std::map<std::pair<ClosureId, uint64_t>, std::weak_ptr<Execution>> running_;
   uint64_t last_load_ = 0;
   uint64_t last_launch_ = 0;

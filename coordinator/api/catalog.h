@@ -1,7 +1,7 @@
-// What all strategies on one cluster share: which names are taken, the numbers that tell shards,
-// plans and data sets apart on the wire, and where each shard lies.
+// State that all strategies on one cluster share: names in use, the numbers that identify shards,
+// plans and data sets on the wire, and the PS of each shard.
 //
-// Thread-safe. A pure table: it talks to nobody.
+// Thread-safe. A pure table: it does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +28,17 @@ class Catalog {
   }
 
   PlanId NewPlan();
-  // A data set's number, and where the program is in it. The cursor belongs to who uses it.
+  // A data set's number, and the program's position in it. The caller owns the cursor.
   struct DatasetPlace {
     DatasetId id = 0;
     std::shared_ptr<DataCursor> cursor;
   };
-  // For a new data set. Of the data sets of the checkpoint that the program goes on from it is the
-  // one with the same data: the first that is left, as far as possible the one that was created
-  // as the n-th, as this one is. Errors: FailedPrecondition when there is none, and the n-th was
-  // trained on other data.
+  // Adds a new data set. If the program goes on from a checkpoint, the data set takes the number
+  // and position of one with the same data: preferably the n-th of the checkpoint if this is the
+  // n-th to be created, else the first that is left. Errors: FailedPrecondition when there is none,
+  // and the n-th was trained on other data.
   absl::StatusOr<DatasetPlace> AddDataset(uint64_t fingerprint);
-  // It could not be made: number and place are there for the next one.
+  // The data set could not be created: its number and position are free for the next one.
   void RemoveDataset(DatasetId dataset);
   // It is used no more; no other one gets its number.
   void ReleaseDataset(DatasetId dataset);
@@ -46,21 +46,22 @@ class Catalog {
   std::vector<DatasetId> TakeUnclaimed();
 
   // Reserves a variable's name for the strategy called `owner`.
-  // Errors: AlreadyExists naming who has it; FailedPrecondition for a name in the layout of another
+  // Errors: AlreadyExists naming its owner; FailedPrecondition for a name in the layout of another
   // strategy.
   absl::Status TakeName(const std::string& name, const std::string& owner);
   void ReleaseName(const std::string& name);
 
-  // Shards of a checkpoint keep their numbers; each gets a PS. Data sets go on where it was in
-  // them. Errors: FailedPrecondition when any shard was placed before, or a data set that is there
-  // already is not the checkpoint's of its number. Its variables' names are for `owner`, the only
-  // one who goes on from the checkpoint.
+  // Takes the layout of a checkpoint: its shards keep their numbers, and each gets a PS. Data sets
+  // go on from their positions in the checkpoint. Errors: FailedPrecondition when any shard was
+  // placed before, or an existing data set differs from the checkpoint's data set of its number.
+  // The names of its variables are reserved for `owner`, the only strategy that goes on from the
+  // checkpoint.
   absl::Status TakeLayout(const checkpoint::Manifest& manifest, const std::string& owner);
-  // Gives new shards their numbers and each a PS.
+  // Gives each new shard a number and a PS.
   void Place(std::vector<proto::ShardSpec>* shards);
-  // They could not be made.
+  // Removes shards that could not be created.
   void Remove(const std::vector<proto::ShardSpec>& shards);
-  // -1: there is no such shard.
+  // -1: the shard does not exist.
   int PsOf(ShardId shard) const;
 
  private:
@@ -76,7 +77,7 @@ class Catalog {
   std::map<ShardId, int> ps_of_shard_ ABSL_GUARDED_BY(mu_);
   ShardId next_shard_ ABSL_GUARDED_BY(mu_) = 1;
   PlanId last_plan_ ABSL_GUARDED_BY(mu_) = 0;
-  // Data sets that were made or that the checkpoint has, and where the program is in them.
+  // The data sets that were created or that the checkpoint has, with the program's positions.
   std::map<DatasetId, std::shared_ptr<DataCursor>> cursors_ ABSL_GUARDED_BY(mu_);
   std::set<DatasetId> made_ ABSL_GUARDED_BY(mu_);
 };

@@ -1,5 +1,5 @@
-// A cluster's making and end (ClusterState), the ways to one (Connect, Local, InProcess), and what
-// a program asks it.
+// The parts and the end of a cluster (ClusterState), the ways to create one (Connect, Local,
+// InProcess), and the queries of programs.
 #include "coxswain/cluster.h"
 
 #include <unistd.h>
@@ -31,7 +31,7 @@
 
 namespace coxswain {
 
-// The parts of a cluster in the order in which they are made; they end in the opposite order.
+// The parts of a cluster in the order of their creation; they are destroyed in the opposite order.
 class ClusterState {
  public:
   std::unique_ptr<env::Env> env;
@@ -44,7 +44,7 @@ class ClusterState {
   std::atomic<uint64_t> last_owner{0};
   std::atomic<int> num_workers{0};
 
-  // No task is started any more from here on, and the controller hears nothing.
+  // From here on no task is restarted, and the controller gets no events.
   ~ClusterState() {
     if (tasks != nullptr) tasks->StopWatching();
   }

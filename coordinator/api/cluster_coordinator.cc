@@ -24,7 +24,7 @@ bool IsSurplus(const absl::Status& status) {
   return detail && detail->cause == ErrorCause::kSurplus;
 }
 
-// An error of the closure itself, with the worker that found it before what the worker said.
+// An error of the closure itself, prefixed with the worker that reported it.
 absl::Status NameWorker(const absl::Status& status) {
   const auto detail = GetDetail(status);
   if (!detail || detail->cause != ErrorCause::kApplication || detail->task.empty()) return status;
@@ -185,7 +185,7 @@ absl::Status ClusterCoordinator::CheckCall(const RemoteFunction& function, const
   return function.CheckCall(ticket, arguments);
 }
 
-// A closure that cannot be scheduled is one that failed by its own fault.
+// A closure that cannot be scheduled has failed by its own fault.
 RemoteValue ClusterCoordinator::Refuse(absl::Status status) {
   RemoteValue value;
   value.state_ = std::make_shared<RemoteValue::State>(shared_->waits);

@@ -1,4 +1,4 @@
-// Which cluster it is, in words that are the same for every coordinator of it.
+// A text that identifies a cluster, the same for all of its coordinators.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace coxswain {
 
-// The addresses of its parameter servers; of loopback also the machine's name.
+// The addresses of its parameter servers; for loopback addresses also the machine's name.
 std::string ClusterIdentity(const cluster::ClusterConfig& config);
 
 }  // namespace coxswain

@@ -1,4 +1,4 @@
-// Where a program is in a data set.
+// A program's position in a data set.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace coxswain {
 
-// One for all handles on a data set. One thread at a time.
+// Shared by all handles on a data set. Used by one thread at a time.
 struct DataCursor {
-  // Of a checkpoint that the program goes on from: what its closures use or have used.
+  // The examples that closures of the checkpoint use or have used.
   data::ScheduledExamples scheduled;
-  // What that is of; not set: of no checkpoint.
+  // The fingerprint of that data; not set without a checkpoint.
   std::optional<uint64_t> fingerprint;
-  // The next example, unless it is scheduled.
+  // The next example, unless it is already scheduled.
   int64_t epoch = 0, position = 0;
 
-  // The next batch, at most `batch` of an epoch's examples; nothing after the last epoch.
-  // `only_full`: what lies between examples that are scheduled and is less than a batch, as the
-  // epoch's rest is, is left out.
+  // The next batch, at most `batch` of an epoch's examples; nullopt after the last epoch.
+  // `only_full`: ranges of less than a batch, between scheduled examples or at the end of an epoch,
+  // are left out.
   std::optional<Ticket> Next(int64_t batch, int64_t examples, int64_t epochs, bool only_full) {
     if (examples <= 0) return std::nullopt;
     while (epoch < epochs) {

@@ -28,15 +28,14 @@ Attrs ReadAttrs(const VariableInfo& info, int shard) {
 
 namespace {
 
-// Gradients by the variable that they are of. Each is the place of an output, which is replaced by
-// the clipped one.
+// Gradients by variable. Each element points to an output, which is replaced by the clipped one.
 using GradientsOf = std::map<std::string, std::vector<Output*>>;
 
 Output As(FunctionBuilder* f, Output x, DType dtype) {
   return f->type(x).dtype == dtype ? x : f->Cast(x, dtype);
 }
 
-// The sum of the squares of all of them.
+// The sum of the squares of all gradients.
 Output SquaredNorm(FunctionBuilder* f, const std::vector<Output*>& gradients) {
   std::vector<Output> sums;
   for (const Output* gradient : gradients) {
@@ -45,7 +44,7 @@ Output SquaredNorm(FunctionBuilder* f, const std::vector<Output*>& gradients) {
   return sums.size() == 1 ? sums[0] : f->Op("AddN", sums);
 }
 
-// Times limit / max(norm, limit). What is sent as bf16 stays so.
+// Multiplies by limit / max(norm, limit). Gradients that are sent as bf16 stay bf16.
 void ScaleToNorm(FunctionBuilder* f, const std::vector<Output*>& gradients, float limit) {
   const Output norm = f->Sqrt(SquaredNorm(f, gradients));
   const Output factor = f->Div(f->Scalar(limit), f->Op("Maximum", {norm, f->Scalar(limit)}));
@@ -185,7 +184,8 @@ Output FunctionBuilder::Read(const Variable& variable) {
   return state_->ReadWhole(this, variable.info());
 }
 
-// Shards of a table by "mod" and "hash" interleave: where each row is when they follow one another.
+// Shards by "mod" and "hash" interleave the rows of a table: the position of each row in their
+// concatenation.
 Output FunctionBuilder::State::RowPlaces(FunctionBuilder* f, const VariableInfo& info) {
   std::vector<int64_t> place(static_cast<size_t>(info.rows()));
   int64_t begin = 0;
@@ -412,8 +412,8 @@ void FunctionBuilder::State::UpdateRows(const std::vector<const ShardRead*>& rea
   graph.Target("ApplySparse", std::move(inputs), WithRate(ShardAttrs(reads[0]->shard)));
 }
 
-// Whatever was done with a shard as a whole is one update. Products' gradients are multiplied on
-// the PS; several are one product of longer sums.
+// All uses of a shard as a whole become one update. Gradients of products are computed on the PS;
+// several of them become one product with a longer inner dimension.
 void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
                                          const std::vector<const ShardRead*>& reads,
                                          const std::vector<Output>& gradients) {

@@ -20,19 +20,19 @@ Attrs ReadAttrs(const VariableInfo& info, int shard);
 struct FunctionBuilder::State {
   State(const std::string& name, const graph::OpRegistry* registry) : graph(name, registry) {}
 
-  // What the function reads of one shard, to be updated by Minimize.
+  // A read of one shard by the function, which Minimize updates.
   struct ShardRead {
     proto::ShardSpec shard;
     const VariableInfo* info = nullptr;  // the strategy keeps it
     Output value = {};                   // rows or the whole shard, or a product with it
     Output ids = {};                     // local ids of the rows; invalid: the whole shard
     bool trainable = false;
-    Output x = {};  // of a product: by what the shard was multiplied
+    Output x = {};  // for a product: the other factor
     bool transposed = false;
-    Attrs attrs = {};  // of a product: the shard and its type
+    Attrs attrs = {};  // for a product: the shard and its type
   };
 
-  // Fails, and is false, for a handle of another strategy.
+  // False for a handle of another strategy; then the builder has failed.
   bool Owns(const VariableInfo& info);
   bool CheckOneShard(const VariableInfo& info, const char* what);
   // `whole`, of the variable's shape, cut as its shards are.
@@ -48,7 +48,7 @@ struct FunctionBuilder::State {
   // Parts of what `f` offers.
   Output ReadWhole(FunctionBuilder* f, const VariableInfo& info);
   Output MatMulOnPs(FunctionBuilder* f, Output x, const VariableInfo& info, bool transpose);
-  // By row: its place among the rows of all shards, one shard after the other.
+  // For each row, its position among the concatenated rows of all shards.
   Output RowPlaces(FunctionBuilder* f, const VariableInfo& info);
   // The distinct rows of all `ids`, and for each list the place of its ids among them. `exact`: not
   // rounded on the way, whatever the table's wire_dtype is.
@@ -93,7 +93,7 @@ struct FunctionBuilder::State {
   std::vector<std::vector<ShardRows>> gradient_rows;
   // Columns that a data set has; filled in by the strategy.
   std::map<std::string, TensorType> columns;
-  // For each argument: a column's name, or empty for one that Schedule brings.
+  // For each argument: a column's name, or empty for one that Schedule passes.
   std::vector<std::string> sources;
 };
 

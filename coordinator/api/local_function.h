@@ -1,5 +1,5 @@
 // Functions that run in one piece in this process, without a cluster: the same builder, the same
-// passes and the same kernels as on a cluster, so that what is built twice computes the same.
+// passes and the same kernels as on a cluster, so that both compute the same.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the handles on one data set share.
+// State that the handles on one data set share.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What the handles on one function share.
+// State that the handles on one function share.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace coxswain {
 
-// What a future needs of its function, which may go before it.
+// The part of a function that its futures need; a future may outlive the function.
 struct ResultNames {
   std::string function;
   std::vector<std::string> results;
@@ -25,7 +25,7 @@ struct RemoteFunction::State {
     names->function = partition.worker.name;
     for (const auto& result : partition.worker.results) names->results.push_back(result.name);
   }
-  // With the last handle.
+  // Destroyed with the last handle.
   ~State() {
     if (release) release();
   }
@@ -39,10 +39,10 @@ struct RemoteFunction::State {
   std::shared_ptr<const data::Dataset> data;  // the coordinator's copy of that; null: none
   uint64_t strategy = 0;
   std::vector<Input> arguments;  // in Schedule's order
-  std::string column;            // one that it reads; empty: none
+  std::string column;            // a column that it reads; empty: none
   function::Partition partition;
   const std::shared_ptr<ResultNames> names = std::make_shared<ResultNames>();
-  std::function<void()> release;  // of the plan
+  std::function<void()> release;  // releases the plan
 };
 
 }  // namespace coxswain

@@ -1,4 +1,4 @@
-// The options of a table between their enums and the words of jobs and of the wire.
+// Conversions of table options between their enums and the words in jobs and on the wire.
 #pragma once
 
 #include <string>

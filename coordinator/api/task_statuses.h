@@ -1,4 +1,4 @@
-// What the tasks of a cluster say of themselves.
+// The status reports of a cluster's tasks.
 #pragma once
 
 #include <vector>

@@ -15,10 +15,10 @@
 
 namespace coxswain {
 
-// A wait that takes longer than this says what it waits for, and goes on.
+// A wait that takes longer than this is reported, and goes on.
 constexpr absl::Duration kSilence = absl::Seconds(30);
 
-// What is known about a cluster while somebody waits for it.
+// The state of a cluster during a wait.
 struct WaitFacts {
   bool known = true;  // false: the coordinator itself does not answer
   int workers_ready = 0;
@@ -33,7 +33,7 @@ class WaitReporter {
  public:
   explicit WaitReporter(const Cluster& cluster) : state_(cluster.state_) {}
 
-  // Logs a warning with what the cluster knows. `what`: "12 closures", "room in the queue".
+  // Logs a warning with the state of the cluster. `what`: "12 closures", "room in the queue".
   void Report(absl::string_view what, absl::Duration waited) const;
   // Nothing when the cluster is gone.
   void CancelClosure(std::shared_ptr<std::atomic<ClosureId>> number) const;

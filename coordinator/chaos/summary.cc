@@ -1,5 +1,5 @@
-// What was promised and does not hold (Check...), then the table for people and the report's
-// member.
+// The checks of the promises (Check...), then the table for the terminal and the member of the
+// report.
 #include "coordinator/chaos/summary.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A member's member..., null where there is none.
+// A nested member, null if it does not exist.
 const Json& At(const Json& value, std::initializer_list<const char*> path) {
   static const Json null;
   const Json* at = &value;

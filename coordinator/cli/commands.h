@@ -1,5 +1,5 @@
-// The subcommands of `coxswain`. Each returns the exit code and has printed what there is to say:
-// results on stdout, errors on stderr.
+// The subcommands of `coxswain`. Each prints its results on stdout and its errors on stderr, and
+// returns the exit code.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace coxswain::cli {
 
-// Where a job runs: one of the first three, or else where TF_CONFIG says.
+// Where a job runs: one of the first three, or else the cluster of TF_CONFIG.
 struct Where {
   std::string cluster_file;
   std::string local;  // "PSxW"
@@ -59,10 +59,10 @@ int Eval(const EvalFlags& flags);
 
 struct RecommendFlags {
   SavedFlags from;
-  std::vector<std::string> groups;      // whose histories are saved with the model
-  std::vector<std::string> item_lists;  // or known items, see SplitNames
-  std::vector<std::string> items;       // or as they are
-  bool batch = false;                   // or all users, as CSV
+  std::vector<std::string> groups;      // users whose histories are saved with the model
+  std::vector<std::string> item_lists;  // or lists of known items, see SplitNames
+  std::vector<std::string> items;       // or names of single items
+  bool batch = false;                   // or for all users, as CSV
   int top = 10;
   bool include_known = false;
   std::string output;  // of a batch; empty: stdout
@@ -79,7 +79,7 @@ struct ExplainFlags {
 };
 int Explain(const ExplainFlags& flags);
 
-// How far the data is looked at.
+// How much of the data is checked.
 enum class ValidateData { kNothing, kColumns, kAll };
 int Validate(const std::string& job, const std::vector<std::string>& overrides, ValidateData data);
 int ShowStatus(const std::string& cluster_file, const net::SecretOptions& secret,

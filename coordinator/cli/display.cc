@@ -1,5 +1,4 @@
-// Numbers and bars as text, the line of progress, and what is said of evaluations, events and
-// results.
+// Numbers and bars as text, the progress line, and the texts for evaluations, events and results.
 #include "coordinator/cli/display.h"
 
 #include <unistd.h>
@@ -185,7 +184,7 @@ std::string FormatEvent(const ClusterEvent& e) {
     case ClusterEvent::Kind::kRecovered:
       return absl::StrCat("recovered: ", e.message);
     case ClusterEvent::Kind::kCheckpointFailed:
-      // Either is about one that was to be written, or names one that was to be read.
+      // The error is either about a checkpoint to be written, or names one to be read.
       return absl::StartsWith(e.message, "checkpoint ") ? e.message
                                                         : absl::StrCat("checkpoint ", e.message);
     case ClusterEvent::Kind::kQuarantined:
@@ -206,7 +205,7 @@ void Display::ShowEvent(const ClusterEvent& e) {
     case ClusterEvent::Kind::kCheckpointFailed:
     case ClusterEvent::Kind::kQuarantined:
     case ClusterEvent::Kind::kWaiting:
-      show = true;  // somebody has to do something
+      show = true;  // the user must act
       break;
     default:
       break;

@@ -1,6 +1,5 @@
-// What a person sees of a running job. Writes to stdout; a live line when that is a terminal, a
-// line now and then when it is not (train.log_every steps and 5 seconds apart, or more).
-// Thread-safe.
+// The display of a running job. Writes to stdout: a live line if that is a terminal, else a line
+// from time to time (at least train.log_every steps and 5 seconds apart). Thread-safe.
 #pragma once
 
 #include <map>
@@ -30,14 +29,14 @@ class Display {
   explicit Display(bool quiet);
   ~Display();
 
-  // 0: no lines of progress, but on a terminal.
+  // 0: no lines of progress, except on a terminal.
   void set_log_every(int64_t steps);
 
-  // Lines on stdout as they are.
+  // Prints lines on stdout unchanged.
   void ShowText(const std::string& text);
   void ShowProgress(const runner::Progress& progress);
   void ShowEvaluation(const runner::Evaluation& evaluation);
-  // What became of the cluster, as a line on stderr.
+  // Prints an event of the cluster as a line on stderr.
   void ShowEvent(const ClusterEvent& event);
   // Ends the live line.
   void Clear();
@@ -56,7 +55,7 @@ class Display {
   absl::Time last_index_line_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
 };
 
-// The result as a person enjoys reading it.
+// The result as text for a terminal.
 std::string FormatResult(const runner::JobResult& result);
 std::string FormatSuggestions(const std::vector<runner::Suggestions>& suggestions);
 // "auc" -> [low, high].

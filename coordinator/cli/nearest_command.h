@@ -10,9 +10,9 @@ namespace coxswain::cli {
 
 struct NearestFlags {
   SavedFlags from;
-  std::string table;               // empty: the one table that has a vocabulary of its name
-  std::vector<std::string> words;  // the nearest of each
-  // Or of their sum, each vector of length 1; lists for SplitNames.
+  std::string table;               // empty: the only table that has a vocabulary of its name
+  std::vector<std::string> words;  // the neighbours of each are printed
+  // Or the neighbours of a sum of vectors, each scaled to length 1; lists for SplitNames.
   std::vector<std::string> plus, minus;
   int top = 10;
   bool json = false;

@@ -15,7 +15,7 @@ struct PredictFlags {
   std::string input_format;    // csv, jsonl, parquet, arrow; empty: see FormatOfInput
   int top = 0;                 // 0: the default of the kind
   bool skip_bad_rows = false;
-  bool force = false;   // replaces a file that is there
+  bool force = false;   // replaces an existing file
   bool verify = false;  // reads all tables first
 };
 int PredictCommand(const PredictFlags& flags);

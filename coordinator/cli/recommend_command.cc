@@ -1,5 +1,5 @@
-// `coxswain recommend`: for items that are named, for users of the model's histories, or for all of
-// these.
+// `coxswain recommend`: for named items, for users of the model's histories, or for all of these
+// users.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -83,7 +83,7 @@ int PrintForGroups(const Recommender& recommender, const RecommendFlags& flags) 
                   "who has these");
 }
 
-// A line for each user: CSV.
+// CSV, one line per user.
 absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags& flags) {
   if (recommender.history() == nullptr) {
     return config::ConfigurationError(

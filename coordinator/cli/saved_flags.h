@@ -24,13 +24,13 @@ struct SavedFlags {
 };
 
 absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags);
-// The same as what predicts; a checkpoint's files are verified in any case.
+// The same variables as a Predictor; a checkpoint's files are always verified.
 absl::StatusOr<std::unique_ptr<predict::Predictor>> LoadPredictor(
     const SavedFlags& flags, bool verify, const std::string& row_format = "");
-// A table has as many files as shards, and shells allow a thousand.
+// Raises the limit of open files: a table has as many files as shards, and shells often allow a
+// thousand.
 void AllowManyFiles();
-// Prints the error; returns its exit code, which tells what the user asked wrongly from what
-// failed.
+// Prints the error; returns its exit code, which distinguishes wrong usage from failures.
 int ComplainOfSaved(const absl::Status& status);
 
 // --model-dir, --checkpoint-dir and --checkpoint; `flags` must outlive the command.

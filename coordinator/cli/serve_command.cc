@@ -27,7 +27,7 @@
 namespace coxswain::cli {
 namespace {
 
-constexpr int kWaitingForEach = 4;  // of those that are predicted at once
+constexpr int kWaitingForEach = 4;  // per request that runs
 
 absl::Status ReadFlags(const ServeFlags& flags, serve::HttpOptions* http) {
   const size_t colon = flags.http.rfind(':');
@@ -60,8 +60,8 @@ serve::ServiceOptions OptionsOf(const ServeFlags& flags) {
   return options;
 }
 
-// Listens, and answers until it is interrupted. `begin`: what happens beside that, from when it
-// listens to the end.
+// Listens, and answers until it is interrupted. `begin` starts the work that goes on beside that,
+// from when it listens to the end.
 absl::Status Answer(const ServeFlags& flags, const std::string& directory,
                     serve::ModelService* service, const std::function<void()>& begin) {
   serve::HttpOptions http;
@@ -123,7 +123,7 @@ absl::Status ServeCheckpoints(const ServeFlags& flags) {
   answering = &service;
   const absl::Status status =
       Answer(flags, flags.follow, &service, [&follower] { follower->Start(); });
-  follower.reset();  // the service is there until then
+  follower.reset();  // must end before the service
   return status;
 }
 

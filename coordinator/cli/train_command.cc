@@ -54,8 +54,8 @@ CheckpointOptions MakeCheckpointOptions(const job::JobSpec& job, const TrainFlag
   return options;
 }
 
-// Two jobs that write into one directory would remove each other's checkpoints. A coordinator of
-// the same cluster is left to the daemons: who has them has the directory.
+// Two jobs that write into one directory would remove each other's checkpoints. Between
+// coordinators of the same cluster the daemons decide: the one that holds them gets the directory.
 absl::Status LockDirectory(const TrainFlags& flags, const std::string& cluster,
                            CheckpointManager* checkpoints) {
   absl::Status locked = checkpoints->Lock(cluster, absl::ZeroDuration());
@@ -65,8 +65,8 @@ absl::Status LockDirectory(const TrainFlags& flags, const std::string& cluster,
   return checkpoints->Lock(cluster, absl::Seconds(flags.where.connect_timeout));
 }
 
-// What the flags and the job say of checkpoints; with --resume, the one to go on from is found.
-// Nothing when the job writes none. `cluster`: of daemons, see ClusterIdentity.
+// The checkpoints as the flags and the job configure them; with --resume, finds the one to go on
+// from. Nullopt when the job writes none. `cluster`: of daemons, see ClusterIdentity.
 absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const job::JobSpec& job,
                                                                    const TrainFlags& flags,
                                                                    const std::string& cluster) {
@@ -100,8 +100,8 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const job::Jo
   return checkpoints;
 }
 
-// The coordinator that held the cluster until now may have written newer checkpoints since they
-// were looked at first, and removed the one that was found.
+// The previous coordinator of the cluster may have written newer checkpoints since the first look,
+// and removed the one that was found.
 absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) {
   if (checkpoints == nullptr || !flags.resume) return absl::OkStatus();
   RETURN_IF_ERROR(checkpoints->Find(runner::JobRunner::CheckUsable));
@@ -116,7 +116,7 @@ absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) 
   return absl::OkStatus();
 }
 
-// The command line that goes on with what these flags began.
+// The command line that continues a job with these flags.
 std::string ResumeCommand(const TrainFlags& flags) {
   std::vector<std::string> words = {"coxswain", "train", flags.job};
   const auto add = [&](const char* flag, const std::string& value) {
@@ -155,7 +155,7 @@ absl::Status FinishTrace(const TrainFlags& flags, TraceSession* trace) {
   return absl::OkStatus();
 }
 
-// What the files of the model will take, about.
+// The approximate size of the model's files.
 int64_t ModelBytes(runner::JobRunner* runner) {
   int64_t bytes = 0;
   for (const auto& variable : runner->strategy()->variables()) {
@@ -165,7 +165,7 @@ int64_t ModelBytes(runner::JobRunner* runner) {
   return bytes;
 }
 
-// What a model says of its job.
+// The job's description in a saved model.
 model::SavedModelInfo InfoOf(const TrainFlags& flags, const std::string& job_text) {
   model::SavedModelInfo info;
   info.job_text = job_text;
@@ -176,7 +176,7 @@ model::SavedModelInfo InfoOf(const TrainFlags& flags, const std::string& job_tex
   return info;
 }
 
-// What makes checkpoints answer questions. Training is worth more than that.
+// Writes the files that predictions from checkpoints need. If this fails, training goes on.
 void SaveInputs(const TrainFlags& flags, const std::string& job_text, runner::JobRunner* runner,
                 const CheckpointManager* checkpoints) {
   if (checkpoints == nullptr) return;
@@ -197,7 +197,7 @@ absl::Status Save(const TrainFlags& flags, const std::string& job_text,
   return model::SaveModel(runner->strategy(), runner->data(), runner->job(), info, directory);
 }
 
-// Where the model is when it is not where it should be.
+// Tells where the model is when it could not be saved where it should be.
 absl::Status NotSaved(const TrainFlags& flags, const SaveOutcome& outcome,
                       const std::string& checkpoints) {
   std::string text = absl::StrCat("cannot save the model in ", flags.model_dir, ": ",
@@ -245,7 +245,8 @@ absl::Status CheckModelDirectory(const TrainFlags& flags, int64_t bytes) {
       absl::StrCat("--model-dir ", flags.model_dir, " cannot be written: ", status.message()));
 }
 
-// What would be noticed after hours, or would cost the user a file.
+// Checks for errors that would otherwise be noticed only after hours, or would destroy a user's
+// file.
 absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_file,
                           const job::JobSpec& job) {
   std::vector<CommandInput> inputs = InputsOf(job);
@@ -346,7 +347,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   display->Clear();
   const absl::Status traced = FinishTrace(flags, trace.get());
   RETURN_IF_ERROR(result.status());
-  // First: it is small, and tells of the job also when the model cannot be saved.
+  // Written first: it is small, and describes the job even if the model cannot be saved.
   const absl::Status reported = report.Write(ToReportJson(*result));
   if (!flags.model_dir.empty()) display->ShowProgress({runner::Progress::Phase::kSaving});
   const absl::Status saved = SaveResult(flags, job_text, *result, checkpoints.get(), &runner);

@@ -1,4 +1,4 @@
-// When a checkpoint is due. Pure. Owned by the coordinator's loop.
+// Decides when a checkpoint is due. Does no I/O. Owned by the coordinator's loop.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,20 @@ namespace coxswain::core {
 
 class CheckpointSchedule {
  public:
-  // Checkpoints begin with another timer; one that is older does nothing. Returns its number.
+  // Starts a new timer for checkpoints and returns its number; older timers are ignored from now
+  // on.
   uint64_t NewTimer() { return ++timer_; }
   bool IsCurrent(uint64_t timer) const { return timer == timer_; }
 
-  // One was begun after this number of training steps, or is what the job goes on from.
+  // A checkpoint was begun after this number of training steps, or the job goes on from such a
+  // checkpoint.
   void Begun(int64_t steps) { steps_ = steps; }
   // `every`: steps; 0: not by steps.
   bool DueBySteps(int64_t steps, int64_t every) const {
     return every > 0 && steps - steps_ >= every;
   }
-  // Whether it would be another one. `unsaved`: something was written by hand.
+  // Whether a checkpoint would differ from the last one. `unsaved`: a program has written rows
+  // since.
   bool Worthwhile(int64_t steps, bool unsaved) const { return steps != steps_ || unsaved; }
 
  private:

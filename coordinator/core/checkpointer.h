@@ -1,8 +1,9 @@
 // Writes one checkpoint at a time: asks the PS to save their shards, writes the manifest, makes it
 // visible, removes old ones. Nothing waits for it; training goes on meanwhile.
 //
-// A checkpoint goes one way: Begin, then the source is asked for the cut, and for the rest when all
-// shards are saved, then `done` gets it. Who wants to go back to it or to build on it keeps it.
+// The stages of a checkpoint: Begin; the source provides the cut and, when all shards are saved,
+// the description; `done` gets the result. Its receivers keep the checkpoint if they need it for
+// restores or as a base.
 //
 // Thread model: owned by the coordinator's loop; files are touched on the pool.
 #pragma once
@@ -25,28 +26,30 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
  public:
   struct Outcome {
     absl::Status status;
-    // Of one that was written.
+    // If the checkpoint was written.
     checkpoint::Manifest manifest;
     std::string path;
-    // Of one that failed: it may have become visible all the same, so nothing may build on any.
+    // If the checkpoint failed: it may be visible nevertheless, so no checkpoint may be used as a
+    // base.
     bool may_be_visible = false;
   };
   using DoneFn = std::function<void(const Outcome&)>;
-  // What one PS has to save.
+  // The shards that one PS has to save.
   struct PsShards {
     std::shared_ptr<TaskSession> ps;
     std::vector<ShardId> shards;
-    std::vector<proto::SavedShard> bases;  // of those of them that need not be written whole
+    std::vector<proto::SavedShard> bases;  // for those shards that need not be written as a whole
   };
   struct Cut {
-    ClosureId low_water = 0;  // what is below is in every shard
+    ClosureId low_water = 0;  // every shard has all closures below
     std::vector<PsShards> of_ps;
   };
   struct Source {
-    // When PS are asked.
+    // Called when the PS are asked to save.
     std::function<Cut()> cut;
-    // When all shards are saved: fills in all but number, low_water, shards and written. Not OK:
-    // what the shards lack is not known any more, and the checkpoint fails.
+    // Called when all shards are saved: fills in everything except number, low_water, shards and
+    // written. Not OK: the closures that the shards lack are no longer known, and the checkpoint
+    // fails.
     std::function<absl::Status(checkpoint::Manifest*)> describe;
   };
 
@@ -57,21 +60,22 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   void set_next_number(uint64_t number) { next_number_ = number; }
   uint64_t next_number() const { return next_number_; }
 
-  // Begins a checkpoint; while one is under way, another one after it. `done` is called once.
+  // Begins a checkpoint, after the one that is under way, if any. `done` is called once.
   void Begin(DoneFn done);
   bool busy() const { return run_ != nullptr; }
-  // What is asked of a PS from now on comes before what this one will ask of it.
+  // The number of the next checkpoint whose save requests come after any request that is sent to a
+  // PS now.
   uint64_t next_to_save() const;
-  // Whether PS were asked for the one under way, and it is not described yet: what is done now may
-  // be in some of its shards, and what follows from that in its description.
+  // Whether the PS were asked to save the current checkpoint, and it is not described yet: a change
+  // made now may be in some of its shards, and its consequences in the description.
   bool gathering() const;
-  // That one is given up, and the next one begun in its place.
+  // Gives up the current checkpoint and begins another one in its place.
   void BeginAnew();
-  // The one under way fails with this: a PS is lost, or the session is over.
+  // The current checkpoint fails with `reason`: a PS is lost, or the session is over.
   void Abort(const absl::Status& reason);
-  // For people: what the one under way has waited for since when; empty when there is none.
+  // For messages: what the current checkpoint waits for, and since when; empty when there is none.
   std::string ToString(absl::Duration now) const;
-  // How long the one under way has taken.
+  // How long the current checkpoint has taken.
   absl::Duration age(absl::Duration now) const;
 
   const CheckpointOptions& options() const { return options_; }
@@ -88,7 +92,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
                absl::StatusOr<TaskSession::Response> response);
   void WriteManifest(const std::shared_ptr<Run>& run);
   void Finish(const std::shared_ptr<Run>& run, absl::Status status);
-  // Removes what a failed one left; of a full disk also what earlier sessions left unfinished.
+  // Removes the files of a failed checkpoint; on a full disk also unfinished ones of earlier
+  // sessions.
   void RemoveFilesOf(const Run& run, bool disk_full);
   // Runs `work` on the pool, then `then` on the loop with its result.
   void OnPool(std::function<absl::Status()> work, std::function<void(absl::Status)> then);

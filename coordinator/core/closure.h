@@ -20,24 +20,25 @@ struct ClosureSpec {
   std::vector<Tensor> arguments;
   DatasetId dataset = 0;  // 0: no ticket
   Ticket ticket;
-  uint64_t group = 0;  // of the ticket: closures of one group had better run on one worker; 0: none
+  uint64_t group = 0;  // of the ticket: closures of one group should run on one worker; 0: none
   uint32_t steps = 1;
   uint64_t seed = 0;
-  uint64_t owner = 0;  // whoever schedules, for CancelClosures of his own
-  // Not 0: one of the closures of the checkpoint that was resumed from, under its old id. They must
-  // be scheduled before any other, each once, in ascending order.
+  uint64_t owner = 0;  // identifies the scheduler, for CancelClosures
+  // If not 0, this is a closure of the checkpoint that the session was resumed from, under its old
+  // id. These closures must be scheduled before any other, each once, in ascending order.
   ClosureId resumed = 0;
-  // Of a synchronous step: with `first`, a resumed one's, as the checkpoint has it. Controller::
-  // ScheduleStep fills it in for others.
+  // The synchronous step of the closure. A resumed closure has it as in the checkpoint, with
+  // `first` set; Controller::ScheduleStep fills it in for others.
   SyncStep sync;
-  // Not to start while the oldest closure with updates is more than this number of steps behind.
+  // The closure must not start while the oldest closure with updates is more than this number of
+  // steps behind.
   std::optional<int64_t> max_staleness;
   // When its caller wants no result any more, on the monotonic clock.
   absl::Duration deadline = absl::InfiniteDuration();
   int64_t position = 0;  // steps of closures with updates that were scheduled before it
 };
 
-// For people: "closure 17 (examples 512 to 1024 of training epoch 0)".
+// For messages: "closure 17 (examples 512 to 1024 of training epoch 0)".
 std::string DescribeClosure(ClosureId id, const ClosureSpec& spec);
 
 }  // namespace coxswain::core

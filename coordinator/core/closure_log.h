@@ -1,4 +1,4 @@
-// The closures with updates that are complete, as far back as a checkpoint may need them: when a PS
+// The log of complete closures with updates, as far back as a checkpoint may need them: when a PS
 // is lost, they run again under their ids. Owned by the coordinator's loop.
 #pragma once
 
@@ -17,26 +17,28 @@ class ClosureLog {
   struct Entry {
     ClosureSpec spec;
     ClosureId after = 0;  // the low-water mark when it was scheduled
-    uint64_t order = 0;   // in which they were added; Add sets it
+    uint64_t order = 0;   // position in the order of addition; Add sets it
   };
 
-  // The most entries, and bytes of their arguments, that are kept; beyond it the oldest are
-  // dropped, and Covers tells.
+  // The most entries, and bytes of their arguments, to keep; beyond this the oldest are dropped,
+  // and Covers reports it.
   ClosureLog(int64_t max_entries, int64_t max_bytes)
       : max_entries_(max_entries), max_bytes_(max_bytes) {}
 
   void Add(ClosureId id, Entry entry);
-  // Takes out those from `first` to below `end`, ascending: they run again, and come back with Add.
+  // Removes and returns the closures from `first` to below `end`, ascending: they run again, and
+  // return with Add.
   std::vector<std::pair<ClosureId, Entry>> Take(ClosureId first, ClosureId end);
-  // Forgets what is below; it is in every shard of every checkpoint that counts. Where it is much,
-  // the last of it goes with later calls of Trim and Add, so that none takes long.
+  // Drops closures below `first`, which are in every shard of every checkpoint that may be
+  // restored. Of many closures, some are dropped in later calls of Trim and Add, so that no call
+  // takes long.
   void Trim(ClosureId first);
-  // Whether everything that completed at or above `first` is here.
+  // Whether the log has every closure at or above `first` that is complete.
   bool Covers(ClosureId first) const { return first >= first_; }
 
-  // Whether it has closures of this plan.
+  // Whether the log has closures of this plan.
   bool Has(PlanId plan) const { return by_plan_.contains(plan); }
-  // Plans whose last closure has gone from here since the last call.
+  // Plans whose last closure left the log since the last call.
   std::vector<PlanId> TakeGone() { return std::exchange(gone_, {}); }
 
   const std::map<ClosureId, Entry>& entries() const { return entries_; }
@@ -45,10 +47,10 @@ class ClosureLog {
   int64_t bytes() const { return bytes_; }  // of arguments
 
  private:
-  // An entry comes in its place, or goes.
+  // Updates the counts when an entry is added or removed.
   void Count(const Entry& entry);
   void Uncount(const Entry& entry);
-  // Forgets at most `most` of those that are to be dropped.
+  // Drops at most `most` of the entries that are to be dropped.
   void Drop(int most);
 
   const int64_t max_entries_, max_bytes_;

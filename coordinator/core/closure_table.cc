@@ -1,5 +1,5 @@
-// In the order of a closure's life: scheduled, ended, cancelled; on workers; sent, reporting, late;
-// and what follows from lost shards and goes into checkpoints.
+// In the order of a closure's life: scheduling, end, cancellation; workers; sending, reports,
+// deadlines; then lost shards and checkpoints.
 #include "coordinator/core/closure_table.h"
 
 #include <algorithm>
@@ -41,13 +41,14 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
     closure.after = resumed_after_[id];
     dispatcher_.SetAfter(id, closure.after);
   } else if (dispatcher_.restored_left() > 0) {
-    // Shards may lack them for ever otherwise, and no closure after them would ever be forgotten.
+    // Otherwise shards may lack these closures for ever, and no closure after them would ever be
+    // dropped.
     return absl::FailedPreconditionError(absl::StrCat(
         dispatcher_.restored_left(), " closures of the checkpoint that was resumed from must be ",
         "scheduled before any other; CheckpointManager::RunPending does that"));
   } else {
     id = dispatcher_.Schedule(spec.group);
-    // Whoever schedules it has seen the end of all that runs again, and may build on it.
+    // Its program has seen the results of all closures that run again, and may depend on them.
     if (const ClosureId end = dispatcher_.runs_again_end(); end > closure.after) {
       closure.after = end;
       dispatcher_.SetAfter(id, end);
@@ -75,7 +76,7 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
     spec.position = begun ? position_ - 1 : position_;
     if (!begun) position_ += spec.steps;
     steps_scheduled_ += spec.steps;
-    // The checkpoint that it comes from counted its examples, as the next one will while it is
+    // The checkpoint that it comes from has counted its examples, as the next one will while it is
     // open.
     if (spec.resumed != 0 && spec.dataset != 0) {
       progress_[spec.dataset].scheduled.Remove(spec.ticket);
@@ -157,8 +158,8 @@ std::optional<ClosureTable::Closure> ClosureTable::End(ClosureId id, const absl:
   return closure;
 }
 
-// Of a closure that was cancelled the rest is left over. A step that was begun on another worker
-// before may be applied in part; it counts as not taken, as the program is told.
+// The remaining examples of a cancelled closure count as unused. A step that was begun on another
+// worker before may be applied in part; it counts as unused too, as the program is told.
 void ClosureTable::CountExamples(const Closure& closure, bool cancelled) {
   const ClosureSpec& spec = closure.spec;
   if (spec.dataset == 0 || !closure.updates) return;
@@ -206,7 +207,7 @@ std::vector<ClosureId> ClosureTable::CancelQueued(uint64_t owner) {
   return dispatcher_.CancelQueued([&](ClosureId id) {
     const Closure* closure = Find(id);
     if (closure == nullptr || closure->spec.owner != owner) return false;
-    // All of a step or nothing.
+    // A step is logged as a whole or not at all.
     return !closure->spec.sync || !sync_.HasBegun(closure->spec.sync.first);
   });
 }
@@ -311,7 +312,7 @@ function::ClosureRequest ClosureTable::RequestFor(const Dispatcher::Assignment& 
   request.steps = spec.steps;
   request.first_step = closure.first_step;
   request.sync = spec.sync;
-  if (!IsParked(closure)) request.sync.after = 0;  // applied, or not to be applied any more
+  if (!IsParked(closure)) request.sync.after = 0;  // the step is applied, or will not be any more
   request.arguments = spec.arguments;
   return request;
 }
@@ -469,7 +470,7 @@ void ClosureTable::Trim(ClosureId first) {
   lost_updates_.Trim(first);
 }
 
-// What some shard may lack.
+// The closures that some shard may lack.
 absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& name_of,
                                     checkpoint::Manifest* manifest) const {
   if (!log_.Covers(manifest->low_water)) {

@@ -1,12 +1,12 @@
-// The closures that are not over, and what is known of those that are: where each runs
-// (Dispatcher), how long it may take (ClosureDeadlines), which are of one step (SyncTable), which
-// may have to run again (ClosureLog), which updates were lost (LostUpdates), and which examples
-// were used. Pure: events in, what follows from them out; time is passed in. Owned by the
-// coordinator's loop.
+// The table of closures: those that are not over, and the state that is kept of those that are. It
+// combines where each closure runs (Dispatcher), how long it may take (ClosureDeadlines), which
+// closures form a step (SyncTable), which may have to run again (ClosureLog), which updates were
+// lost (LostUpdates), and which examples were used. It does no I/O: events go in, decisions come
+// out, and time is passed in. Owned by the coordinator's loop.
 //
-// A closure comes with Schedule and goes with End, by which its caller is told: whatever says here
-// that a closure is over leaves it to the caller to end it. One with updates goes on to the log,
-// from where RunAgain may take it back.
+// A closure enters the table with Schedule and leaves it with End. A method that reports that a
+// closure is over leaves it to the caller to call End and pass on the result. End moves a closure
+// with updates to the log, from where RunAgain may take it back.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct ClosureTableOptions {
   QuarantineOptions quarantine;
   ClosureId window = ClosureId{1} << 62;  // see Dispatcher
   DeadlineOptions deadlines;
-  int most_timeouts = 4;  // attempts after which a closure that takes too long is given up
-  // Of the log.
+  int most_timeouts = 4;  // overdue attempts after which a closure is given up
+  // Bounds of the log.
   int64_t max_log_closures = 1 << 20;
   int64_t max_log_bytes = int64_t{2} << 30;
 };
@@ -49,10 +49,10 @@ class ClosureTable {
   using DoneFn = std::function<void(absl::Status)>;
   struct Closure {
     ClosureSpec spec;
-    bool updates = false;  // it changes something
-    ResultFn done;         // null when it runs again: its result was given
+    bool updates = false;  // its function updates state
+    ResultFn done;         // null when it runs again: its result was delivered before
     ClosureId after = 0;
-    uint32_t first_step = 0;                      // those before were applied everywhere
+    uint32_t first_step = 0;                      // the steps before are applied on all shards
     bool cancelled = false;                       // by its owner
     bool expired = false;                         // the same, by its deadline
     uint32_t attempts = 0;                        // that were begun
@@ -66,26 +66,27 @@ class ClosureTable {
 
   explicit ClosureTable(const ClosureTableOptions& options);
 
-  // Goes on where a checkpoint was written. Before anything is scheduled.
+  // Goes on from the state of a checkpoint. To be called before any closure is scheduled.
   void Resume(const checkpoint::Manifest& manifest);
-  // Errors: InvalidArgument for a resumed closure that the checkpoint does not want to run again;
-  // FailedPrecondition for another one while such are missing.
+  // Errors: InvalidArgument for a resumed closure that the checkpoint does not list;
+  // FailedPrecondition for a new closure while resumed ones are missing.
   absl::StatusOr<ClosureId> Schedule(ClosureSpec spec, bool updates);
   // Sets `sync` of the closures of a new step, which are to be scheduled next, one after the other:
   // what they have in `sync` of it is `mean`, `backup`, of that many closures, and `free`.
   void NumberStep(std::vector<ClosureSpec>* step);
-  // Null: it is over.
+  // Null when the closure is over.
   Closure* Find(ClosureId id);
   // For people.
   std::string Describe(ClosureId id) const;
-  // Takes it out. Its examples are counted, and with updates it is logged where it ended well; its
-  // `spec` is gone then. Nothing where it was taken out before.
+  // Removes the closure and returns it; nullopt if it was removed before. Its examples are counted.
+  // If it has updates and ended well, it is logged; its `spec` has then been moved to the log.
   std::optional<Closure> End(ClosureId id, const absl::Status& status);
-  // Takes all out; returns what those are told by that wait for them, in order.
+  // Removes all closures; returns the callbacks of those that wait for them, in order.
   std::vector<ResultFn> CancelAll();
 
-  // Those of the owner that are queued are over; returns them. Those that run are to end early,
-  // which TakeCancelled tells of those that come back to the queue instead; returns them by worker.
+  // CancelQueued: the owner's queued closures are over; returns them. CancelRunning: the owner's
+  // running closures are to end early; returns them by worker. If one returns to the queue instead,
+  // TakeCancelled reports it.
   std::vector<ClosureId> CancelQueued(uint64_t owner);
   std::map<int, std::vector<ClosureId>> CancelRunning(uint64_t owner);
   std::vector<ClosureId> TakeCancelled();
@@ -113,25 +114,27 @@ class ClosureTable {
 
   // A worker can take closures. `broken`: what its way to a PS may have been lost by before.
   void AddWorker(int worker, const std::vector<ClosureId>& broken, absl::Duration now);
-  // It can take none, what it has goes to others; returns how many those are. See Dispatcher.
+  // The worker can take no closures; its closures go to other workers. Returns their number. See
+  // Dispatcher.
   int RemoveWorker(int worker, bool blame, absl::Duration now);
-  // Its way to a PS was lost by `status`; returns what runs there.
+  // The worker lost its connection to a PS with `status`; returns the closures that run there.
   std::vector<ClosureId> WayLost(int worker, const absl::Status& status);
 
-  // What is to be sent to whom now. Each is to be followed by Sent, or by Refused where it cannot
-  // be sent: then it is over.
+  // The assignments to send now. The caller must call Sent for each, or Refused if it cannot be
+  // sent, after which the closure is over.
   std::vector<Dispatcher::Assignment> TakeAssignments(absl::Duration now);
-  // Without session and generation.
+  // The request for an assignment, without session and generation.
   function::ClosureRequest RequestFor(const Dispatcher::Assignment& assignment) const;
   void Sent(ClosureId id, absl::Duration now);
-  // Closures that take down their workers: they are over.
+  // Closures that are given up because they kill their workers: they are over.
   std::vector<ClosureId> TakeQuarantined(absl::Duration now);
 
-  // What a worker says of an attempt. True: the closure is over.
+  // Reports of a worker on an attempt. True: the closure is over.
   void Progress(ClosureId id, uint32_t attempt, uint32_t steps_done, absl::Duration now);
   bool Done(ClosureId id, uint32_t attempt, uint32_t steps_done, absl::Duration now);
-  // In place of Done, of one of a synchronous step: nothing where Done would be false; else the
-  // closures that are over now, in order, which are none until the last of its step is done.
+  // In place of Done, for a closure of a synchronous step. Returns nullopt where Done would return
+  // false, else the closures that are over now, in order: none until the last closure of the step
+  // is done.
   std::optional<std::vector<SyncTable::Done>> DoneInStep(ClosureId id, uint32_t attempt,
                                                          std::vector<Tensor> results,
                                                          absl::Duration now);
@@ -147,7 +150,7 @@ class ClosureTable {
   std::vector<SyncTable::Done> StepApplied(ClosureId first, absl::Duration now);
   bool Failed(ClosureId id, uint32_t attempt) { return dispatcher_.Complete(id, attempt, false); }
   bool Refused(const Dispatcher::Assignment& a) { return Failed(a.closure, a.attempt); }
-  // Whether this attempt counts, and its closure may run again for all its owner knows.
+  // Whether this attempt is the one that counts; Retry then runs its closure again.
   bool IsCurrent(ClosureId id, uint32_t attempt) const {
     return dispatcher_.IsCurrent(id, attempt);
   }
@@ -158,42 +161,44 @@ class ClosureTable {
     int worker = 0;
     absl::Duration allowed;
   };
-  // Is to be called as ClosureDeadlines::Tick is. What runs for longer than it may.
+  // Tick: to be called like ClosureDeadlines::Tick. The next method returns closures that run for
+  // too long.
   void Tick(absl::Duration now, bool counts) { deadlines_.Tick(now, counts); }
   std::vector<Overdue> FindOverdue(absl::Duration now) const;
   bool IsRunning(ClosureId id) const { return dispatcher_.IsRunning(id); }
-  enum class Late : uint8_t { kRunsAgain, kCancelled, kGivenUp };  // over, but for the first
+  enum class Late : uint8_t { kRunsAgain, kCancelled, kGivenUp };  // over, except for kRunsAgain
   struct Lateness {
     Late fate = Late::kRunsAgain;
     int times = 0;
   };
-  // One that runs takes too long.
+  // A running closure takes too long.
   Lateness TookTooLong(ClosureId id);
 
-  // Lost shards are there again, as they were in the checkpoint. What is open begins with its first
-  // step; `in_order`: each after those that it came after.
+  // Lost shards were restored from the checkpoint. Open closures begin again with their first step;
+  // `in_order`: each waits for the closures that preceded it.
   void BeginAnew(bool in_order);
   // Takes closures from `first` to below `end` from the log and queues them; later ones first, see
   // Dispatcher::RunAgain.
   void RunAgain(ClosureId first, ClosureId end);
-  // Attempts that were overdue count no more, however they end.
+  // Overdue attempts no longer count, however they end.
   void ForgetOverdueAttempts() { dispatcher_.ForgetOverdueAttempts(); }
-  // No synchronous step begins until they may again; those that have begun go on to their end.
+  // No synchronous step begins until ResumeSteps; steps that have begun go on to their end.
   void StopSteps();
   void ResumeSteps();
   const SyncTable& steps_open() const { return sync_; }
   int64_t rerun_open() const { return rerun_open_; }  // closures that run again
-  // What lost shards do not get back: see LostUpdates.
+  // Counts the updates that lost shards do not get back: see LostUpdates.
   void BeginCountingLost(std::vector<LostUpdates::Shard> shards, ClosureId first,
                          LostUpdates::KeysOf keys_of);
-  // Nothing: there is more to count.
+  // Nullopt when there is more to count.
   std::optional<int64_t> CountLost(int64_t most);
 
-  // Fills in what a checkpoint says of closures and of data, but for fingerprints. `name_of`: of a
-  // plan's function. Errors: ResourceExhausted when the log has dropped closures that it needs.
+  // Fills in the closures and data positions of a checkpoint, without fingerprints. `name_of`
+  // returns the name of a plan's function. Errors: ResourceExhausted when the log has dropped
+  // closures that the checkpoint needs.
   absl::Status Describe(const std::function<std::string(PlanId)>& name_of,
                         checkpoint::Manifest* manifest) const;
-  // A checkpoint names this data set, though none of its examples was used.
+  // Checkpoints name this data set from now on, even if none of its examples was used.
   void KnowDataset(DatasetId dataset) { progress_[dataset]; }
   // None names it from now on; none of its closures is open or logged.
   void ForgetDataset(DatasetId dataset) { progress_.erase(dataset); }
@@ -203,13 +208,13 @@ class ClosureTable {
 
   // Whether some closure may still run the plan.
   bool Uses(PlanId plan) const { return open_by_plan_.contains(plan) || log_.Has(plan); }
-  // Plans that closures had and that none has any more, since the last call.
+  // Plans whose last closure ended since the last call.
   std::vector<PlanId> TakeUnused();
   // The plan is gone.
   void Forget(PlanId plan) { deadlines_.Forget(plan); }
 
   bool empty() const { return closures_.empty(); }
-  // Who waits for that; taken out they are to be told.
+  // Callbacks that wait until no closure is open; whoever takes them must call them.
   void AwaitEmpty(DoneFn done) { awaiting_.push_back(std::move(done)); }
   std::vector<DoneFn> TakeAwaiting() { return std::exchange(awaiting_, {}); }
   // The oldest closure that is not over, if it holds up all others.
@@ -230,9 +235,9 @@ class ClosureTable {
   void EndStep(const std::vector<SyncTable::Done>& over, absl::Duration now);
   // The step comes after the last one.
   void Follow(PlanId plan, SyncStep* step);
-  // Tells the parts of a closure that is open again, or for the first time.
+  // Adds a closure that is open, for the first time or again, to the member tables.
   void Enter(ClosureId id, const Closure& closure);
-  // It waits at the PS for the step before.
+  // Whether the closure waits at the PS for the previous step.
   bool IsParked(const Closure& closure) const { return sync_.IsOpen(closure.spec.sync.after); }
 
   const int most_timeouts_;
@@ -244,16 +249,16 @@ class ClosureTable {
   int64_t position_ = 0;     // see ClosureSpec
   ClosureId last_free_ = 0;  // the newest free step
   ClosureLog log_;
-  LostUpdates lost_updates_;  // as far back as the log
+  LostUpdates lost_updates_;  // covers the same closures as the log
   absl::flat_hash_map<ClosureId, Closure> closures_;
   absl::flat_hash_map<PlanId, int64_t> open_by_plan_;
   std::vector<PlanId> unused_;
   std::vector<DoneFn> awaiting_;
   std::set<std::pair<absl::Duration, ClosureId>> expiring_;  // by the time that is looked at them
   std::map<ClosureId, ClosureId> resumed_after_;
-  // The examples of closures that are over and changed something, over all sessions; those of open
-  // ones count by themselves. So the same examples may be in several closures, of which some are
-  // cancelled: a ticket that is scheduled again before its old closure has ended, say.
+  // The examples of closures with updates that are over, of all sessions. Examples of open closures
+  // are counted separately, so the same examples may be in several closures of which some are
+  // cancelled: for example when a ticket is scheduled again before its old closure has ended.
   std::map<DatasetId, checkpoint::DatasetProgress> progress_;
   int64_t rerun_open_ = 0;
   int64_t steps_ = 0;

@@ -1,5 +1,5 @@
-// Which PS has which shard, which shards are to come back from a checkpoint, and what a PS is told
-// so that it has what it should. Pure. Owned by the coordinator's loop.
+// Which PS has which shard, which shards must be restored from a checkpoint, and the requests to a
+// PS for that. Does no I/O. Owned by the coordinator's loop.
 #pragma once
 
 #include <map>
@@ -25,56 +25,57 @@ class ClusterLayout {
     return shards_.shards().at(shard).variable().name();
   }
 
-  // Shards that are being created, each on a PS of `there`: not on one that was given up. Errors:
-  // AlreadyExists; InvalidArgument when the checkpoint has one with another shape. Then nothing has
+  // Creates shards, each on a PS of `there` that was not given up. Errors: AlreadyExists;
+  // InvalidArgument when the checkpoint has a shard with another shape. After an error nothing has
   // changed.
   struct Creation {
     std::vector<ShardId> shards;
-    // By PS: what makes or restores them.
+    // By PS: the requests that create or restore the shards.
     std::map<int, std::vector<proto::ControlRequest>> requests;
     std::map<ShardId, uint64_t> from;  // number of the checkpoint; 0: none
   };
   // `from`: null: all are new.
   absl::StatusOr<Creation> Create(std::vector<proto::ShardSpec> shards, const RestorePoint* from,
                                   const std::set<int>& there);
-  // They are there, or it came to nothing.
+  // The shards were created, or the creation failed.
   void Created(const Creation& creation, bool ok);
   bool creating() const { return !creating_.empty(); }
 
-  // A PS is gone. False: it held nothing, and nobody needs it.
+  // A PS is lost. False: it held no shards, so nothing needs recovery.
   bool Lost(int ps);
-  // A request to it was lost: it is not as it should be.
+  // A request to the PS was lost, so its state may be wrong.
   void Missed(int ps) { missed_.insert(ps); }
   bool missed(int ps) const { return missed_.count(ps) > 0; }
-  // It is back with all that it had.
+  // The PS is back with all of its state.
   void Intact(int ps);
-  // Without shards since it was given up, or lost when it had none.
+  // Whether the PS has no shards because it was given up, or was lost while it had none.
   bool absent(int ps) const { return absent_.count(ps) > 0; }
   const std::set<int>& absent() const { return absent_; }
 
-  // Recovery begins with these PS: shards of those that are `gone` go to them. `all`: all shards go
-  // back. `point`: for their loads.
+  // Recovery begins with these PS, which get the shards of those that are `gone`. `all`: all shards
+  // go back. `point`: the source of the shards' loads.
   void BeginRecovery(const std::set<int>& there, const std::set<int>& gone, bool all,
                      const RestorePoint& point);
-  // These shards, which the checkpoint has, are to come back from it elsewhere; nothing else does.
-  // Returns those that move, with the PS that they come from.
+  // These shards, which the checkpoint has, will be restored from it on other PS; no other shards
+  // go back. Returns the shards that move, with their old PS.
   std::map<ShardId, int> Moves(const std::map<ShardId, int>& to, const std::set<int>& there,
                                const checkpoint::Manifest& manifest) const;
   void BeginMoves(const std::map<ShardId, int>& to, const std::map<ShardId, int>& from,
                   const std::set<int>& there);
-  // They are back where they came from, and yet to come back.
+  // Assigns the shards to their old PS again, where they have yet to be restored.
   void UndoMoves(const std::map<ShardId, int>& from);
 
-  // Shards that come back from a checkpoint, or are about to.
+  // Shards that are being restored from a checkpoint, or will be.
   const std::set<ShardId>& going_back() const { return going_back_; }
-  // They are asked to, in a layout of its own. Returns a number: answers to an older one are late.
+  // Restoring begins, in a new generation of the layout. Returns its number: answers to older
+  // numbers are late.
   uint64_t BeginRestore();
   bool IsCurrent(uint64_t restore) const { return restore == restores_; }
-  // What a PS is told then, in this order.
+  // The requests to a PS for that, in this order.
   std::vector<proto::ControlRequest> RestoreRequests(int ps, const RestorePoint& point) const;
-  // All are there.
+  // All shards are restored.
   void Restored() { going_back_.clear(); }
-  // What a PS is told that may have more than it should.
+  // The request to a PS that may have superfluous shards.
   proto::ControlRequest KeepRequest(int ps) const;
   Generation generation() const { return generation_; }
 

@@ -1,5 +1,6 @@
-// The coordinator's sessions with all tasks of the cluster: which process is meant at an address,
-// who is there, and why a task was refused last. Owned by the coordinator's loop.
+// The coordinator's sessions with all tasks of the cluster: which process is expected at an
+// address, which tasks are connected, and why a task was last refused. Owned by the coordinator's
+// loop.
 #pragma once
 
 #include <functional>
@@ -24,39 +25,39 @@ class ClusterTasks {
   struct Options {
     std::string coordinator_name;
     absl::Duration lease;
-    // By address: the process that is let in there; whoever is there, where none is given.
+    // By address: the only process that is admitted; any process for other addresses.
     std::map<std::string, Incarnation> incarnations;
   };
-  // What is to be called for a task of "ps" or "worker".
+  // Returns the callbacks for a task of "ps" or "worker".
   using EventsOf = std::function<TaskSession::Events(const std::string& job, int task)>;
 
   ClusterTasks(env::Env* env, std::shared_ptr<env::EventLoop> loop, net::Transport* transport,
                Options options, EventsOf events_of);
 
-  // The sessions begin, once.
+  // Starts all sessions. Called once.
   void Connect(const std::vector<std::string>& ps, const std::vector<std::string>& workers);
   void ResizeWorkers(size_t workers) { workers_.resize(workers); }
-  // A worker at this address has the place from now on. It is not connected yet.
+  // The worker with this number is at this address from now on. It is not connected yet.
   TaskSession* NewWorker(int worker, const std::string& address);
   const Sessions& ps() const { return ps_; }
   const Sessions& workers() const { return workers_; }
-  // No event comes any more.
+  // No further events are called.
   void Stop();
-  // This process is let in at the address from now on.
+  // Only this process is admitted at the address from now on.
   void Expect(const std::string& address, Incarnation incarnation);
 
   // The PS that is claimed first, by all coordinators that want the cluster.
   TaskSession* first_ps() const;
-  // The newest session that a task knows of; nothing while a PS has not told.
+  // The highest epoch that a task knows; nullopt until all PS have answered.
   std::optional<Epoch> HighestEpoch() const;
-  // Those that answered.
+  // Claims the tasks that have answered.
   void Claim(const Session& session);
-  // By number.
+  // The numbers of connected PS.
   std::set<int> PsThere() const;
 
   void Refused(const std::string& task, absl::Status why) { refusals_[task] = std::move(why); }
   void NotRefused(const std::string& task) { refusals_.erase(task); }
-  // A line for each reason for which tasks are missing, all but those that `there` knows.
+  // A line for each reason why tasks are missing, without the tasks for which `there` is true.
   std::vector<std::string> Missing(const std::function<bool(const TaskSession&)>& there) const;
 
  private:

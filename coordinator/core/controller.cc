@@ -11,10 +11,10 @@
 namespace coxswain::core {
 namespace {
 
-// How long a daemon has to take note that the session is over; later its lease ends it.
+// How long to wait for daemons to learn that the session is over; otherwise their lease ends it.
 constexpr absl::Duration kGoodbyeTimeout = absl::Milliseconds(500);
-// Of one wave a process that died is heard of at once, a machine that vanished a lease and a ping
-// later.
+// In one wave of losses, a process that died is noticed at once, a machine that vanished after a
+// lease and a ping.
 QuarantineOptions QuarantineOf(const ControllerOptions& options) {
   QuarantineOptions quarantine;
   quarantine.after = options.recovery.quarantine_after;
@@ -24,7 +24,8 @@ QuarantineOptions QuarantineOf(const ControllerOptions& options) {
   return quarantine;
 }
 
-// The log, without which there is no checkpoint, must hold all of it and what comes during one.
+// The log, which checkpoints depend on, must hold the whole window and the closures that complete
+// during a checkpoint.
 ClosureId WindowOf(const RecoveryOptions& recovery) {
   constexpr int64_t kLeast = 1024;
   int64_t window = std::max<int64_t>(1, recovery.max_window);

@@ -1,4 +1,5 @@
-// The coordinator: holds the cluster, knows shards, plans and data sets, and runs closures.
+// The coordinator: holds the cluster, keeps track of shards, plans and data sets, and runs
+// closures.
 //
 // Everything is asynchronous: calls return at once and report through callbacks, on the
 // controller's loop. The blocking interface for programs is coordinator/api. All calls are
@@ -47,37 +48,36 @@ class Controller {
 
   // `env` and `transport` must outlive the controller.
   Controller(env::Env* env, net::Transport* transport, ControllerOptions options);
-  // Fails what is under way, says goodbye to the daemons (unless Abandon was called).
+  // Fails requests under way and says goodbye to the daemons (unless Abandon was called).
   ~Controller();
 
-  // Ends at once, as a crash would, and says goodbye to nobody. Requests under way may report
-  // errors meanwhile; nothing may be called afterwards but the destructor.
+  // Ends at once, as a crash would, without a goodbye. Requests under way may report errors
+  // meanwhile; afterwards only the destructor may be called.
   void Abandon();
 
-  // Connects. OK once all PS and at least one worker are there (all workers, if they come in time).
-  // The session's epoch is one more than the highest that a task was told before. Of coordinators
-  // that start at the same time one gets the cluster: all claim the same PS before any other task.
-  // Errors: Unavailable with cause kUnreachable, naming who is missing; or with what a task refused
-  // (kClusterHeld). Destroy the controller then: it lets go of what it has.
+  // Connects. `done` is OK once all PS and at least one worker are connected (all workers, if they
+  // come in time). The session's epoch is one more than the highest that any task knows. If several
+  // coordinators start at the same time, one gets the cluster, because all claim the same PS before
+  // any other task. Errors: Unavailable with cause kUnreachable, naming the missing tasks; or the
+  // refusal of a task (kClusterHeld). After an error, destroy the controller: that releases the
+  // tasks that it holds.
   void Start(DoneFn done);
 
   // Creates shards on the PS that each spec names, or restores them when Resume gave a checkpoint
-  // that has them. A PS that is lost meanwhile is no error: recovery makes them.
-  // Errors: what a PS says; InvalidArgument when a checkpoint has the shard with another shape.
+  // that has them. A PS that is lost meanwhile is not an error: recovery creates the shards.
+  // Errors: those of a PS; InvalidArgument when a checkpoint has the shard with another shape.
   void CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done);
-  // Places and partitions the function and registers it. `done` comes when all PS and the workers
-  // that are there have it. Errors: InvalidArgument naming the node that is wrong; what a task
-  // says.
+  // Places and partitions the function and registers it. `done` is called when all PS and all
+  // connected workers have it. Errors: InvalidArgument naming the invalid node; those of a task.
   void RegisterPlan(PlanId plan, std::shared_ptr<const graph::Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
-  // What is to be called when nobody can schedule the plan any more: tasks forget it once no
-  // closure of it is open, or over and needed again should a PS be lost. Good on any thread, also
-  // when the controller is gone.
+  // Returns a function to call when nobody can schedule the plan any more. Tasks forget the plan
+  // once none of its closures is open or may have to run again after the loss of a PS. It may be
+  // called on any thread, even when the controller is gone.
   std::function<void()> PlanReleaser(PlanId plan);
-  // `done` comes when all workers that are there have loaded it. In place of one of this number, if
-  // there is any.
-  // `index`: of a data set that is streamed; null: workers hold all of it.
-  // Errors: what a worker says; DataLoss when two workers loaded different data.
+  // `done` is called when all connected workers have loaded the data set. Replaces the data set
+  // with this number, if there is one. `index`: that of a streamed data set; null: workers hold all
+  // of the data. Errors: those of a worker; DataLoss when two workers loaded different data.
   void RegisterDataset(DatasetId dataset, proto::DatasetSpec spec,
                        std::function<void(absl::StatusOr<WorkerDataset>)> done,
                        std::shared_ptr<const proto::DatasetIndex> index = nullptr);
@@ -114,39 +114,41 @@ class Controller {
   void ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                 std::function<void(absl::StatusOr<Tensor>)> done);
   void WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done);
-  // The same of a hash table: rows among `count` places from `begin` on, with their ids; and rows
-  // for ids, which get rows if they have none.
+  // The same for a hash table: reads the rows, with their ids, in `count` places from `begin` on;
+  // writes rows by id, and creates rows for ids that have none.
   struct IdsRead {
     Tensor ids, rows;
-    int64_t next = 0;  // where to go on; 0: that was all
+    int64_t next = 0;  // where to go on; 0: there are no more
   };
   void ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
                std::function<void(absl::StatusOr<IdsRead>)> done);
-  // `replace`: the shard has no other rows then.
+  // `replace`: all other rows of the shard are removed.
   void WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, bool replace, DoneFn done);
 
-  // Continues from a checkpoint, in a session of its own: call it after Start and before
-  // CreateShards. `path` is the checkpoint's directory. See ClosureSpec::resumed for its closures.
+  // Continues from a checkpoint, in a new session: call it after Start and before CreateShards.
+  // `path` is the checkpoint's directory. See ClosureSpec::resumed for its closures.
   void Resume(checkpoint::Manifest manifest, std::string path);
-  // Finds out whether all PS that are there can write checkpoints into this directory. Errors:
-  // those of DirectoryTrial.
+  // Checks whether all connected PS can write checkpoints into this directory. Errors: those of
+  // DirectoryTrial.
   void TryCheckpointDirectory(std::string directory, DoneFn done);
-  // From now on writes checkpoints by itself. `job_state` is called on the loop for each: a JSON
-  // object that it keeps; may be null.
+  // Writes checkpoints at intervals from now on. `job_state` is called on the loop for each, and
+  // returns a JSON object that the checkpoint keeps; it may be null.
   void StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state);
-  // Writes one now (after the one under way). Errors: FailedPrecondition without StartCheckpoints;
-  // Unavailable when a PS is lost meanwhile; those of the file systems.
+  // Writes a checkpoint now (after the one under way). Errors: FailedPrecondition without
+  // StartCheckpoints; Unavailable when a PS is lost meanwhile; those of the file systems.
   void Checkpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
 
-  // The cluster's workers by position, as in a new cluster file: those whose address changed or
-  // that are new are connected, those that are gone are let go; their closures run elsewhere.
+  // Replaces the list of workers, by position, as in a new cluster file. New workers, and workers
+  // whose address changed, are connected; workers that are no longer listed are released, and their
+  // closures run elsewhere.
   void UpdateWorkers(std::vector<std::string> addresses);
 
-  // From whoever runs the tasks. The process that is let in at an address from now on:
+  // The next three calls are for the code that runs the tasks. From now on, only the process with
+  // this incarnation is admitted at the address.
   void ExpectIncarnation(std::string address, Incarnation incarnation);
-  // `task`, "/job:ps/task:1", has ended; `message` tells how, and what is done about it.
+  // `task`, "/job:ps/task:1", has ended; `message` says how, and whether it is restarted.
   void TaskEnded(std::string task, std::string message);
-  // Nobody is left to run anything: the start, or the job, fails now.
+  // No task is left to run closures: the start, or the job, fails now.
   void GiveUp(absl::Status why);
 
   // The status of each task that answers.
@@ -160,22 +162,23 @@ class Controller {
     int64_t asked_us = 0, answered_us = 0;
     proto::TraceEvents events;
   };
-  // Lets all tasks and this controller record spans from now on, or no more, and takes what they
-  // have recorded. Of those that answer; the last is "/job:coordinator".
+  // Turns the recording of spans on or off in all tasks and this controller, and fetches the spans
+  // that they have recorded. Returns the traces of the tasks that answer; the last one is
+  // "/job:coordinator".
   void QueryTrace(bool enable, std::function<void(std::vector<TaskTrace>)> done);
   struct Stats {
     DispatcherStats closures;
     FailureStats failures;
     CheckpointStats checkpoints;
-    int64_t open = 0;  // closures that are not over, those that run again included
+    int64_t open = 0;  // closures that are not over, including those that run again
     int workers_ready = 0;
     int workers = 0;
     std::string waiting_for;  // empty: closures can run
   };
   void GetStats(std::function<void(Stats)> done);
-  // `done` comes when no PS is being recovered and no closure is open, also none that runs again
-  // because a PS was lost. Errors: that of a job that failed meanwhile; a wait in which nothing can
-  // run ends so after RecoveryOptions.cluster_timeout.
+  // `done` is called when no PS is being recovered and no closure is open, including those that run
+  // again because a PS was lost. Errors: that of a job that failed meanwhile; if no closure can run
+  // for RecoveryOptions.cluster_timeout, the job fails.
   void AwaitSettled(DoneFn done);
 
   int num_workers() const { return static_cast<int>(options_.workers.size()); }  // at the start
@@ -185,16 +188,16 @@ class Controller {
   env::Env* env() { return env_; }
 
  private:
-  // Running: what is asked of shards is done. Else it is parked.
+  // While running, requests to shards are sent; in other phases they are parked.
   Phase phase() const { return life_.phase(recovery_.phase()); }
 
   // controller.cc
-  void LetGo();  // of everybody, at the end
+  void LetGo();  // releases all tasks, at the end
 
   // controller_start.cc
   TaskSession::Events EventsOf(const std::string& job, int task);
   void OnAnswered(TaskSession* task);
-  // When all PS have said what epochs they know.
+  // Called when all PS have reported the epochs that they know.
   void ChooseSession();
   void OnRefused(bool is_ps, const std::string& task, const absl::Status& refusal);
   void CheckStarted(bool timed_out);
@@ -202,7 +205,7 @@ class Controller {
   absl::Status Unreachable() const;
   std::vector<std::string> MissingTasks() const;
   void Watch();
-  // Says that a checkpoint does not come to an end.
+  // Reports a checkpoint that takes too long.
   void WatchCheckpoint(absl::Duration now);
   std::string WaitingFor() const;
   void Dispatch();
@@ -230,12 +233,12 @@ class Controller {
   void RetrySetUp(int worker, absl::Duration delay);
   // Takes the worker out of dispatch; its closures run elsewhere.
   int TakeOut(int worker, bool blame);
-  // Ends closures that took down worker after worker.
+  // Ends closures that were on too many lost workers.
   void GiveUpQuarantined(absl::Duration now);
   std::vector<proto::ControlRequest> WorkerSetUpRequests(int worker) const;
 
   // controller_deadlines.cc
-  // Ends attempts that take too long; says so when one holds up all others.
+  // Ends attempts that take too long; reports it when one of them holds up all other closures.
   void CheckDeadlines(absl::Duration now);
   void OnOverdue(const ClosureTable::Overdue& overdue);
   // Ends closures whose callers have waited long enough, and sets the alarm for the next of them.
@@ -251,19 +254,18 @@ class Controller {
   void TryRecover();
   void BeginRecovery(const PsRecovery::Decision& decision);
   absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
-  // Sets all PS up anew, with the shards that go back as they are there, and the others as they
-  // are.
+  // Sets all PS up again: shards that go back get their state at `point`, the others keep theirs.
   void RestoreShards(const RestorePoint& point);
   void OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status status);
   void DropStale(int ps);
   void ResumeDispatch();
   PlanTable::PsOf PsOf() const;
-  // Of plans that nobody schedules: those that nothing needs any more.
+  // Releases those of the unscheduled `plans` that nothing needs any more.
   void ForgetUnusedPlans(const std::vector<PlanId>& plans);
   void ForgetUnreadDatasets();
   void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
                 TaskSession::ResponseFn done);
-  // Runs `request` with the shard's PS, now or when recovery is over, again if the PS is lost.
+  // Calls `request` with the shard's PS, now or when recovery is over, and again if the PS is lost.
   void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
   void RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done);
   void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done);
@@ -288,10 +290,10 @@ class Controller {
   void CheckStepsOver();
   void EndStepPause(const absl::Status& why);
 
-  // controller_aftermath.cc: all shards are there again. What is lost is counted, or what is to run
-  // again is queued, in turns of bounded length; then closures run.
+  // controller_aftermath.cc: all shards are restored. Lost updates are counted, or closures that
+  // must run again are queued, in slices of bounded length; then closures run.
   struct Aftermath {
-    uint64_t restore = 0;  // a later one ends this
+    uint64_t restore = 0;  // a later restore ends this one
     uint64_t number = 0;   // of the checkpoint
     int64_t steps = 0;
     ClosureId first = 0, end = 0;  // closures that may have to run again
@@ -304,14 +306,14 @@ class Controller {
   void FinishRecovery(const Aftermath& aftermath, const std::string& shards,
                       const std::string& price);
 
-  // controller_balance.cc: shards move at a checkpoint. Nothing is begun meanwhile.
-  // A checkpoint is due: with or without moves.
+  // controller_balance.cc: shards move at a checkpoint. No closure begins meanwhile. Starts a
+  // checkpoint that is due, with or without moves.
   void BeginCheckpoint();
   std::map<ShardId, int> WantedMoves() const;
   void CheckDrained();
   void MoveShards(const checkpoint::Manifest& manifest);
   void FinishMoves();
-  // They failed when the old copies were gone: the shards are restored where they were.
+  // Moves failed after the old copies were removed: the shards are restored where they were.
   void UndoMoves(const absl::Status& why);
   void GiveUpMoves(const std::string& why);
   void EndPause();
@@ -321,8 +323,8 @@ class Controller {
   SessionHold hold_;
   trace::TraceRecorder trace_;
   OwnedLoop loop_;
-  // Everything below belongs to the loop, as those assert whom somebody else calls: the sessions
-  // with tasks, the checkpointer, timers.
+  // Everything below belongs to the loop. The methods that other classes call (sessions with tasks,
+  // the checkpointer, timers) assert this.
   ClusterTasks tasks_;
   WorkerTable worker_table_;
   Lifecycle life_;

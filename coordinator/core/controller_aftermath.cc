@@ -1,5 +1,6 @@
-// What follows when lost shards are there again: what they lack runs again, or is counted as lost.
-// There may be a million closures, and pings must not wait for them: this takes turns on the loop.
+// The last stage of a recovery, when lost shards are restored: closures that they lack run again,
+// or are counted as lost. There may be a million closures, and pings must not wait for them, so the
+// work is done in slices on the loop.
 
 #include <algorithm>
 #include <utility>
@@ -17,7 +18,7 @@ constexpr int64_t kCountedPerTurn = 1 << 14;
 }  // namespace
 
 void Controller::BeginAftermath(uint64_t restore, const RestorePoint& point) {
-  // The lost shards lack the first steps of what was under way.
+  // The lost shards lack the first steps of closures that were under way.
   const bool runs_again = options_.recovery.on_ps_loss != PsLossPolicy::kAcceptLoss;
   closures_.BeginAnew(/*in_order=*/runs_again);
   Aftermath aftermath;
@@ -49,7 +50,7 @@ bool Controller::Outdated(const Aftermath& aftermath) const {
 }
 
 void Controller::CountLost(const Aftermath& aftermath) {
-  if (Outdated(aftermath)) return;  // another PS is lost: all of it is counted then
+  if (Outdated(aftermath)) return;  // another PS is lost: counting starts again later
   const std::optional<int64_t> lost = closures_.CountLost(kCountedPerTurn);
   if (!lost) {
     loop_.PostAfter(absl::ZeroDuration(), [this, aftermath] { CountLost(aftermath); });
@@ -60,9 +61,9 @@ void Controller::CountLost(const Aftermath& aftermath) {
                  absl::StrCat(*lost, " updates are lost"));
 }
 
-// All closures at or above `first` run (again) in the order in which they were scheduled; here the
-// last ones first, for then the dispatcher can take them bit by bit. Should another PS be lost
-// before all are queued, those that are will only be some of what runs again.
+// All closures at or above `first` run (again) in the order in which they were scheduled. They are
+// queued from the last one down, so that the dispatcher can take them in slices. If another PS is
+// lost before all are queued, the queued ones are simply part of those that run again.
 void Controller::RunAgain(Aftermath aftermath) {
   if (Outdated(aftermath)) return;
   if (aftermath.end > aftermath.first) {
@@ -90,7 +91,7 @@ void Controller::FinishRecovery(const Aftermath& aftermath, const std::string& s
   failures_.ShardsBack(recovery_.lost(), recovery_.since());
   layout_.Restored();
   recovery_.Finish();
-  // Those that came back too late to take part.
+  // PS that came back too late to take part in the recovery.
   for (int ps : layout_.absent()) {
     if (tasks_.ps()[ps]->up()) DropStale(ps);
   }

@@ -1,9 +1,9 @@
 // The controller moves shards between parameter servers while training goes on. When a checkpoint
-// is due and the PS are used unevenly, no closure is begun until none runs; then the checkpoint is
-// written, and the shards that move are restored from it elsewhere, as after the loss of a PS.
-// Nothing that they have is lost by that, so nothing runs again. A loss meanwhile leads to an
-// ordinary recovery, from that checkpoint or an older one, which finds the shards where they are to
-// be.
+// is due and the load of the PS is uneven, no closure is begun until all have ended; then the
+// checkpoint is written, and the moving shards are restored from it on other PS, as after the loss
+// of a PS. They lose no updates, so no closure runs again. The loss of a PS meanwhile leads to an
+// ordinary recovery, from that checkpoint or an older one, with the shards already assigned to
+// their new PS.
 
 #include <utility>
 
@@ -53,8 +53,8 @@ std::map<ShardId, int> Controller::WantedMoves() const {
 
 void Controller::CheckDrained() {
   if (recovery_.phase() != Phase::kDraining || closures_.running() > 0) return;
-  // What an attempt that took too long applies after the cut would go with the move: if it ends
-  // well now, it does not count, and its closure runs again.
+  // Updates that an overdue attempt applies after the cut would be lost in the move. So it no
+  // longer counts if it ends well, and its closure runs again.
   closures_.ForgetOverdueAttempts();
   recovery_.Save();
   Checkpoint(

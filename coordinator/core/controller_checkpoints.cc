@@ -14,7 +14,7 @@
 namespace coxswain::core {
 namespace {
 
-// Numbers are not used twice, also not those of checkpoints that were never finished.
+// Numbers are not used twice, not even those of unfinished checkpoints.
 uint64_t NextNumber(env::FileSystem* files, const std::string& directory) {
   uint64_t next = 1;
   const auto names = files->List(directory);
@@ -81,7 +81,7 @@ Checkpointer::Cut Controller::CheckpointCut() const {
   return cut;
 }
 
-// What some shard may lack, and what the program says of itself.
+// The closures that some shard may lack, and the program's own state.
 absl::Status Controller::DescribeState(const std::function<std::string()>& job_state,
                                        checkpoint::Manifest* manifest) const {
   loop_.AssertOnLoop();
@@ -157,10 +157,10 @@ void Controller::OnCheckpoint(const Checkpointer::Outcome& outcome) {
   }
 }
 
-// A shard that cannot be saved by its own fault has numbers that are none. They spread, and no
-// later checkpoint would have what training makes of them.
+// A shard that cannot be saved by its own fault has NaN or infinite values. They spread, so no
+// later checkpoint could be written either.
 void Controller::FailIfNotFinite(const absl::Status& status) {
-  if (!life_.failed().ok()) return;  // the checkpoint was given up for that
+  if (!life_.failed().ok()) return;  // the checkpoint was given up because of that
   const auto detail = GetDetail(status);
   if (!detail || detail->cause != ErrorCause::kApplication) return;
   std::string last = "; there is no checkpoint";
@@ -175,7 +175,7 @@ void Controller::FailIfNotFinite(const absl::Status& status) {
 
 void Controller::OnCheckpointWritten(const checkpoint::Manifest& manifest) {
   const RestorePoints& points = checkpoints_.points();
-  // Two good ones, in case that the newest turns out to be damaged.
+  // Keeps two good ones, in case the newest turns out to be damaged.
   if (points.size() == 2) closures_.Trim(points.oldest().manifest.low_water);
   ForgetUnusedPlans(closures_.TakeUnused());
   Emit(ClusterEvent::Kind::kCheckpoint, "",

@@ -1,4 +1,4 @@
-// The controller runs closures: gives them to workers, and tells who waits for them.
+// The controller runs closures: sends them to workers, and passes on their results.
 
 #include <algorithm>
 #include <utility>
@@ -135,7 +135,7 @@ void Controller::Dispatch() {
   for (const auto& [a, status] : refused) {
     if (closures_.Refused(a)) Resolve(a.closure, Annotate(status, closures_.Describe(a.closure)));
   }
-  // There is room again. Not from here: with a queue full of these it would go as deep.
+  // There is room again. Posted, because direct calls would recurse as deeply as the queue is long.
   if (!refused.empty()) loop_.PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
 }
 
@@ -194,7 +194,7 @@ void Controller::OnClosureDone(int worker, function::ClosureReply reply, absl::D
   if (closure == nullptr || !closure->spec.sync) {
     if (!closures_.Done(reply.closure, reply.attempt, reply.steps_done, now)) return;
     worker_table_.Completed(worker);
-    // The worker gets its next closure before the program hears of this one.
+    // The worker gets its next closure before the program gets this one's result.
     Dispatch();
     Resolve(reply.closure, std::move(reply.results));
     return;
@@ -211,12 +211,12 @@ void Controller::OnClosureDone(int worker, function::ClosureReply reply, absl::D
 void Controller::OnClosureFailed(int worker, function::ClosureReply reply) {
   const auto detail = GetDetail(reply.status);
   const bool cancelled = detail && detail->cause == ErrorCause::kCancelled;
-  // A worker gives up what it has when its session ends, before this end notices.
+  // A worker gives up its closures when its session ends, before this end notices.
   const ClosureTable::Closure* closure = closures_.Find(reply.closure);
   const bool given_up = cancelled && closure != nullptr && !closure->cancelled;
   if ((IsLost(reply.status) || given_up) && closures_.IsCurrent(reply.closure, reply.attempt)) {
-    // Not the closure's fault. Either its PS is lost, which will be known soon, or this worker's
-    // way there: then it is set up again, which works once the way is there.
+    // Not the closure's fault. Either the PS is lost, which will be known soon, or this worker's
+    // connection to it: then the worker is set up again, which succeeds once it can reach the PS.
     if (!recovery_.running()) {
       closures_.Retry(reply.closure, reply.attempt);
       DropCancelled();

@@ -1,4 +1,4 @@
-// What a coordinator is started with.
+// The options of a coordinator.
 #pragma once
 
 #include <functional>
@@ -15,16 +15,16 @@ namespace coxswain::core {
 
 struct ControllerOptions {
   std::vector<std::string> workers, ps;  // addresses
-  // Who is let in at an address; where none is given: whoever is there.
+  // The only process that is admitted at an address; any process for other addresses.
   std::map<std::string, Incarnation> incarnations;
-  std::string name;   // "host:pid", for people
+  std::string name;   // "host:pid", for messages
   int in_flight = 2;  // closures per worker
   absl::Duration lease = absl::Seconds(2);
   // How long Start waits for the cluster, and how long for workers beyond the first.
   absl::Duration connect_timeout = absl::Seconds(10);
   absl::Duration straggler_timeout = absl::Seconds(5);
   RecoveryOptions recovery;
-  // The session's epoch is at least this: a resumed job's is newer than before.
+  // Lower bound of the session's epoch, so that a resumed job has a newer one than before.
   Epoch min_epoch = 0;
   // Called on the loop; must not block or call the controller.
   std::function<void(const ClusterEvent&)> on_event;

@@ -1,4 +1,4 @@
-// The controller's dealings with parameter servers: losing them, and bringing shards back.
+// The controller and parameter servers: their loss, and restoring shards.
 
 #include <algorithm>
 #include <utility>
@@ -56,7 +56,7 @@ void Controller::OnPsUp(int ps) {
   TryRecover();
 }
 
-// A PS that was given up before may serve again at the next recovery. What it still has is stale.
+// A PS that was given up before may serve again at the next recovery. Its state is stale.
 void Controller::DropStale(int ps) {
   tasks_.ps()[ps]->Request(layout_.KeepRequest(ps), {}, [](auto) {});
 }
@@ -68,14 +68,14 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
     return;
   }
   if (!layout_.Lost(ps)) {
-    if (recovery_.restoring()) {  // it took part, so that one is not complete
+    if (recovery_.restoring()) {  // it took part, so the restore is incomplete
       moves_.Abort();
       recovery_.Again();
       TryRecover();
     }
     return;
   }
-  moves_.Abort();  // what was to move is recovered too
+  moves_.Abort();  // moving shards are recovered too
   EndStepPause(status);
   if (!recovery_.IsLost(ps)) ++failures_.stats().ps_lost;
   recovery_.Lost(ps, env_->Monotonic());
@@ -132,7 +132,7 @@ void Controller::RestoreShards(const RestorePoint& point) {
     FailAll(placed);
     return;
   }
-  // What runs now was begun before; it is begun anew when all is restored.
+  // Running closures were begun before the loss; they begin again when all shards are restored.
   for (auto& worker : tasks_.workers()) {
     worker_table_.LetGo(worker->task());
     TakeOut(worker->task(), /*blame=*/false);
@@ -145,11 +145,11 @@ void Controller::RestoreShards(const RestorePoint& point) {
   });
   for (int ps : tasks_.PsThere()) {
     for (proto::ControlRequest& request : layout_.RestoreRequests(ps, point)) {
-      const bool names_ps = !request.has_restore_shards();  // in what it says
+      const bool names_ps = !request.has_restore_shards();  // in its message
       SendToPs(ps, std::move(request), {},
                [session = tasks_.ps()[ps], names_ps, count = gather->Add<TaskSession::Response>()](
                    absl::StatusOr<TaskSession::Response> r) {
-                 // That one is lost names it already.
+                 // The error of a lost task names it already.
                  if (!names_ps && !r.ok() && !IsLost(r.status())) r = session->Named(r.status());
                  count(std::move(r));
                });
@@ -163,7 +163,7 @@ void Controller::RestoreShards(const RestorePoint& point) {
 
 void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status status) {
   if (!layout_.IsCurrent(restore) || life_.ending() || !life_.failed().ok()) return;
-  if (IsLost(status)) return;  // OnPsDown tells, and it is tried again
+  if (IsLost(status)) return;  // OnPsDown reports it, and the restore is tried again
   if (!recovery_.restoring()) return;
   const bool moved = recovery_.phase() == Phase::kMoving;
   if (status.ok()) {

@@ -1,4 +1,4 @@
-// The controller connects to the tasks, and takes the cluster: one session at a time has it.
+// The controller connects to the tasks and takes the cluster, which one session at a time can hold.
 
 #include <utility>
 
@@ -36,7 +36,7 @@ TaskSession::Events Controller::EventsOf(const std::string& job, int task) {
   events.on_data = [this, is_ps, task](net::Message m) {
     if (!is_ps) OnWorkerData(task, std::move(m));
   };
-  // While a PS is recovered, closures that were over become open again: no mark then.
+  // During the recovery of a PS, closures that were over become open again, so there is no mark.
   events.low_water = [this] { return recovery_.running() ? closures_.low_water() : ClosureId(0); };
   return events;
 }
@@ -62,7 +62,8 @@ void Controller::OnRefused(bool is_ps, const std::string& task, const absl::Stat
   tasks_.Refused(task, refusal);
   const auto detail = GetDetail(refusal);
   const ErrorCause cause = detail ? detail->cause : ErrorCause::kUnknown;
-  // A PS that was held is with another coordinator, or was. A worker that is may come back.
+  // A PS that was held is now held by another coordinator, or was meanwhile. A worker may come back
+  // after that.
   if (cause == ErrorCause::kStaleEpoch && is_ps) {
     const absl::Status lost =
         Annotate(refusal, "another coordinator has taken over the cluster, this one ends");
@@ -76,7 +77,7 @@ void Controller::OnRefused(bool is_ps, const std::string& task, const absl::Stat
     FinishStart(refusal);
     return;
   }
-  // A live coordinator holds the cluster: its lease has been given time to run out.
+  // A live coordinator holds the cluster: its lease had time to run out.
   if (life_.starting() && cause == ErrorCause::kClusterHeld &&
       life_.starting_for(env_->Monotonic()) > options_.lease + absl::Seconds(1)) {
     FinishStart(refusal);
@@ -100,7 +101,8 @@ void Controller::CheckStarted(bool timed_out) {
 std::vector<std::string> Controller::MissingTasks() const {
   return tasks_.Missing([this](const TaskSession& task) {
     const bool is_ps = task.job() == "ps";
-    // Those that answered are not claimed before all PS have, and workers are set up after that.
+    // Tasks that have answered are not claimed before all PS have answered; workers are set up
+    // after that.
     return task.answered() || (task.up() && (is_ps || !AllPsUp())) ||
            (is_ps ? layout_.absent(task.task()) : worker_table_.ready(task.task()));
   });

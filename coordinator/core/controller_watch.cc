@@ -1,4 +1,4 @@
-// The controller says what it waits for, and does not wait for ever.
+// The controller reports what it waits for, and limits its waits.
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -24,11 +24,11 @@ std::string Controller::WaitingFor() const {
   return "";
 }
 
-// Says what is waited for when nothing can run, and ends the wait when it takes too long.
+// Reports the cause when no closure can run, and ends the wait when it takes too long.
 void Controller::Watch() {
   const absl::Duration now = env_->Monotonic();
   loop_.PostAfter(kWatchInterval, [this, due = now + kWatchInterval] {
-    // Time in which this process itself stood still is no wait for others.
+    // Time in which this process itself stood still does not count as waiting.
     const absl::Duration late = env_->Monotonic() - due;
     if (late > kWatchInterval) waits_.Discount(late);
     Watch();

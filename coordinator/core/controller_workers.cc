@@ -1,4 +1,4 @@
-// The controller's dealings with workers: setting them up, losing them, taking them back.
+// The controller and workers: set-up, loss and return.
 
 #include <utility>
 
@@ -11,8 +11,8 @@
 namespace coxswain::core {
 namespace {
 
-// A worker that could not be set up is tried again after this: what was wrong may pass, its way to
-// a PS, a file that is not there yet.
+// A worker that could not be set up is tried again after this time, because the cause may be
+// temporary: its connection to a PS, or a file that does not exist yet.
 constexpr absl::Duration kSetUpRetryDelay = absl::Seconds(1);
 
 }  // namespace
@@ -37,8 +37,8 @@ std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) c
   return requests;
 }
 
-// Brings a worker, new or returned, to where the others are: O(1) calls. What it has already costs
-// it nothing.
+// Sets up a new or returned worker like the others, with O(1) calls. State that it already has
+// costs nothing.
 void Controller::SetUpWorker(int worker) {
   loop_.AssertOnLoop();
   auto& session = tasks_.workers()[worker];
@@ -82,7 +82,8 @@ void Controller::OnWorkerReady(int worker) {
   const absl::Duration now = env_->Monotonic();
   const WorkerTable::Arrival arrival = worker_table_.Ready(worker, layout_.generation(), now);
   tasks_.NotRefused(tasks_.workers()[worker]->name());
-  // All PS have greeted it again, and none was lost meanwhile: what ran here may be the reason.
+  // All PS have accepted it again, and none was lost meanwhile, so the closures that ran here may
+  // be the cause.
   closures_.AddWorker(worker, arrival.broken, now);
   if (arrival.away) {
     failures_.WorkerBack(*arrival.away);
@@ -99,8 +100,8 @@ void Controller::OnWorkerReady(int worker) {
   Dispatch();
 }
 
-// The worker is there, and said that it lost its way to a PS, or gave up what it had. It is set up
-// again, which works once the way is there, and its closures run elsewhere.
+// The worker is up, but has lost its connection to a PS, or has given up its closures. It is set up
+// again, which succeeds once it can reach the PS, and its closures run elsewhere.
 void Controller::OnWayLost(int worker, const absl::Status& status) {
   tasks_.Refused(tasks_.workers()[worker]->name(),
                  Annotate(status, tasks_.workers()[worker]->name()));

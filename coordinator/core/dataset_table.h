@@ -1,5 +1,5 @@
-// The data sets that workers load, and whether all of them have loaded the same data: pure. Owned
-// by the coordinator's loop.
+// The data sets that workers load, and the check that all of them have loaded the same data. Does
+// no I/O. Owned by the coordinator's loop.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace coxswain::core {
 
-// What a worker has loaded.
+// A data set that a worker has loaded.
 struct WorkerDataset {
   uint64_t fingerprint = 0;
   std::vector<int64_t> examples;  // by part
@@ -23,18 +23,18 @@ struct WorkerDataset {
 
 class DatasetTable {
  public:
-  // One of a data set's registrations; a later one takes its place.
+  // A registration of a data set; a later one replaces it.
   struct Registration {
     DatasetId dataset = 0;
     uint64_t number = 0;
   };
 
-  // `index`: of one that is streamed, else null.
+  // `index`: for a streamed data set, else null.
   Registration Register(DatasetId dataset, proto::DatasetSpec spec,
                         std::shared_ptr<const proto::DatasetIndex> index = nullptr);
   bool IsCurrent(const Registration& registration) const;
-  // It could not be loaded: workers that come need not fail with it, too. Nothing where it is not
-  // current.
+  // The data set could not be loaded, so workers that join later must not fail because of it. Has
+  // no effect if the registration is not current.
   void Withdraw(const Registration& registration);
   // Nobody schedules on it any more; it goes when no plan reads it.
   void LetGo(DatasetId dataset);
@@ -42,13 +42,13 @@ class DatasetTable {
   std::vector<DatasetId> Unread(const std::function<bool(DatasetId)>& is_read) const;
   void Remove(DatasetId dataset);
 
-  // A worker has loaded it. Errors: DataLoss when it has other data than the first one. OK for a
-  // data set that is not here any more.
+  // A worker has loaded the data set. Errors: DataLoss when its data differs from that of the first
+  // worker. OK for a data set that is no longer registered.
   absl::Status Check(DatasetId dataset, const proto::DatasetReady& ready);
-  // Of the data that the first worker has loaded, if one has.
+  // The fingerprint of the data that the first worker has loaded, if any.
   std::optional<uint64_t> fingerprint(DatasetId dataset) const;
 
-  // What a worker is asked that is to load it; what one is asked that has none.
+  // The request to a worker to load the data set; the requests to a worker that has none.
   proto::ControlRequest Request(DatasetId dataset) const;
   std::vector<proto::ControlRequest> Requests() const;
 

@@ -1,8 +1,8 @@
-// Which older checkpoint the next one may build on, shard by shard: one from which, update by
-// update, the shard has come to what it is now.
+// The older checkpoint that the next one may build on, for each shard: a checkpoint from which the
+// shard has reached its current state by updates alone.
 //
-// Where more than one checkpoint is kept it is not the newest but the one before, so that two that
-// follow one another have no file in common: what damages one leaves the other whole.
+// If more than one checkpoint is kept, the base is not the newest but the one before, so that two
+// consecutive checkpoints share no file: damage to one does not affect the other.
 //
 // Thread model: the coordinator's loop.
 #pragma once
@@ -22,21 +22,22 @@ namespace coxswain::core {
 
 class DeltaBases {
  public:
-  // `keep`: how many checkpoints are kept.
+  // `keep`: the number of checkpoints that are kept.
   explicit DeltaBases(int keep) : distance_(keep > 1 ? 2 : 1) {}
 
-  // The checkpoint in directory `path` has been written, or is what the job was resumed from.
-  // `writes`: a shard that it may lack some of is not in it for this purpose, for its count of
-  // updates does not tell.
+  // The checkpoint in directory `path` has been written, or the job was resumed from it. `writes`:
+  // a shard whose direct writes it may lack cannot use it as a base, because writes do not change
+  // the shard's count of updates.
   void Add(const checkpoint::Manifest& manifest, const std::string& path, const RowWrites& writes);
   // These shards went back to checkpoint `number`; 0: to their initial values.
   void WentBack(const std::set<ShardId>& shards, uint64_t number);
-  // There may be a checkpoint that is not known here: none has a base until two more are written.
+  // There may be an unknown checkpoint: shards have no base until two more are written.
   void Clear() { saved_.clear(); }
-  // The shard is written to by hand.
+  // A program writes rows of the shard.
   void Written(ShardId shard) { saved_.erase(shard); }
 
-  // Null: all of the shard is to be written. It lasts until the next call of another method.
+  // The base of the shard. Null: the whole shard must be written. Valid until the next call of
+  // another method.
   const proto::SavedShard* Find(ShardId shard) const;
 
  private:

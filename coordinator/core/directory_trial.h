@@ -1,6 +1,6 @@
-// Finds out whether the parameter servers can write where checkpoints are to be, before a job
-// trains for an hour without one: the coordinator makes a directory there, as for a checkpoint, and
-// each PS makes a file in it. So another file system under the same path is found, too.
+// Checks whether the parameter servers can write checkpoints, before a job trains for an hour
+// without one: the coordinator makes a directory there, as for a checkpoint, and each PS makes a
+// file in it. This also detects a different file system under the same path.
 #pragma once
 
 #include <functional>
@@ -19,16 +19,17 @@ namespace coxswain::core {
 class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
  public:
   using DoneFn = std::function<void(absl::Status)>;
-  // Whoever has not answered by then cannot write there in time.
+  // A PS that has not answered by then counts as unable to write there.
   static constexpr absl::Duration kPatience = absl::Seconds(60);
 
   DirectoryTrial(env::Env* env, std::shared_ptr<env::EventLoop> loop, std::string directory,
                  DoneFn done);
 
-  // Asks these PS; once. `done` is called once. A PS that is lost meanwhile is no error: it is
-  // recovered, or missed, as ever. Nor is a full disk: that is not about to stay so, and a failed
-  // checkpoint makes room. Errors: FailedPrecondition with cause kConfiguration, naming each PS
-  // that cannot write there, its address, and why; the same of this process.
+  // Asks these PS. To be called once; `done` is called once. A PS that is lost meanwhile is not an
+  // error: it is recovered or reported as usual. Neither is a full disk, because space may be
+  // freed, and a failed checkpoint makes room. Errors: FailedPrecondition with cause
+  // kConfiguration, naming each PS that cannot write there, its address, and why; the same of this
+  // process.
   void Start(std::vector<std::shared_ptr<TaskSession>> ps);
 
  private:
@@ -36,10 +37,10 @@ class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
   void Ask();
   void OnAnswer(const TaskSession& ps, const absl::Status& status);
   void OnTimeout();
-  // All have answered, and some do not see the directory. Another coordinator that held the
-  // checkpoints before may have cleaned up, and it with what was left: then once more.
+  // All PS have answered, and some do not see the directory. A previous coordinator may have
+  // removed it while cleaning up, so the trial is repeated once.
   void MakeAgain();
-  // Takes away what was made there, and reports.
+  // Removes the files of the trial, and reports.
   void Finish();
   void OnPool(std::function<absl::Status()> work, std::function<void(absl::Status)> then);
 
@@ -47,8 +48,8 @@ class DirectoryTrial : public std::enable_shared_from_this<DirectoryTrial> {
   const std::shared_ptr<env::EventLoop> loop_;
   const std::string directory_;  // of all checkpoints
   const std::string trial_;      // the one that is made in it
-  bool made_ = false;            // the latter
-  bool unseen_ = false;          // by some PS
+  bool made_ = false;            // the trial directory exists
+  bool unseen_ = false;          // some PS does not see it
   bool again_ = false;           // this is the second time
   DoneFn done_;                  // null: reported
   std::vector<std::shared_ptr<TaskSession>> ps_;

@@ -1,5 +1,5 @@
-// Closures and workers coming and going, how attempts end, what runs again, and last who gets what
-// (TakeAssignments), with those that may only run on trial.
+// Closures and workers, the end of attempts, closures that run again, and last the assignments
+// (TakeAssignments), including trials.
 #include "coordinator/core/dispatcher.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace coxswain::core {
 namespace {
 
-// At most one worker of this number is kept for a suspect closure, but always one if need be.
+// Of this many workers, at most one is kept for suspect closures, but always one if needed.
 constexpr size_t kWorkersPerTrial = 4;
 
 }  // namespace
@@ -69,7 +69,7 @@ void Dispatcher::Blame(const std::vector<ClosureId>& closures, absl::Duration no
   for (const ClosureId id : closures) {
     if (id >= low_water_ && over_above_low_water_.count(id) == 0) open.push_back(id);
   }
-  // That it ran alone counts only where nothing else did.
+  // A closure ran alone only if nothing else ran on the worker.
   if (!open.empty() && open.size() == closures.size()) quarantine_.OnLoss(open, now);
   if (!aside_.empty()) next_time_ = absl::ZeroDuration();
 }
@@ -89,7 +89,7 @@ void Dispatcher::PutAside(ClosureId closure) {
   next_time_ = absl::ZeroDuration();
 }
 
-// Enters the worker among those with room, by its load.
+// Adds the worker to those with room, by its load.
 void Dispatcher::SetRoom(int worker) {
   const int load = static_cast<int>(workers_.at(worker).size());
   if (load < in_flight_ && kept_.count(worker) == 0) room_.insert({load, worker});
@@ -102,7 +102,7 @@ void Dispatcher::Unassign(ClosureId closure, int worker) {
   it->second.erase(closure);
   if (const auto kept = kept_.find(worker); kept != kept_.end() && kept->second == closure) {
     kept_.erase(kept);
-    next_time_ = absl::ZeroDuration();  // another one's turn
+    next_time_ = absl::ZeroDuration();  // another closure may have its trial
   }
   SetRoom(worker);
 }
@@ -270,13 +270,14 @@ std::vector<ClosureId> Dispatcher::CancelAll() {
 
 void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
   if (closures.empty()) return;
-  // They wait for others again, perhaps; suspect ones stand aside when it is their turn.
+  // Set-aside closures go back to the queue, where they may wait for others again; suspects are set
+  // aside when their turn comes.
   for (auto* waiting : {&aside_, &late_}) {
     for (const ClosureId id : *waiting) queue_.Insert(id);
     waiting->clear();
   }
   overdue_attempts_.clear();
-  // What lies between and does not run again stays over.
+  // Closures in between that do not run again stay over.
   ClosureId between = closures.front().closure;
   const ClosureId mark = low_water_;
   low_water_ = std::min(low_water_, between);
@@ -287,7 +288,7 @@ void Dispatcher::RunAgain(const std::vector<Rerun>& closures) {
     queue_.Insert(r.closure);
     again_.insert(r.closure);
     gate_.SetAfter(r.closure, r.after);
-    // What is still heard of an attempt from before must not be taken for news of this run.
+    // Late reports of earlier attempts must not be taken for reports of this run.
     History& history = history_[r.closure];
     history.attempts = history.before = highest_attempt_;
   }
@@ -314,7 +315,7 @@ Dispatcher::Assignment Dispatcher::Assign(ClosureId closure, int worker) {
 }
 
 ClosureId Dispatcher::Pick(int worker, ClosureId oldest) {
-  // What has to wait for others starts in order.
+  // Closures that must wait for others start in order.
   if (gate_.ordered() || queue_.GroupOf(oldest) == 0) return oldest;
   const ClosureId picked = queue_.Pick(worker);
   const bool may =
@@ -422,7 +423,7 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   return assignments;
 }
 
-// Keeps workers for those that may run on trial; the other closures have the others.
+// Keeps workers for closures that may run on trial; other closures use the remaining workers.
 void Dispatcher::KeepWorkers(absl::Duration now) {
   next_time_ = absl::InfiniteDuration();
   std::vector<ClosureId> may_run;
@@ -433,7 +434,7 @@ void Dispatcher::KeepWorkers(absl::Duration now) {
       continue;
     }
     next_time_ = std::min(next_time_, when);
-    LeaveWorker(id);  // one was lost before the trial began
+    LeaveWorker(id);  // the worker was lost before the trial began
   }
   const size_t most =
       quarantine_.one_at_a_time() ? 1 : std::max(size_t{1}, workers_.size() / kWorkersPerTrial);

@@ -1,4 +1,4 @@
-// Counts what was lost and how long it took to be back. Pure, time is passed in. Owned by the
+// Counts lost tasks and the duration of recoveries. Does no I/O; time is passed in. Owned by the
 // coordinator's loop.
 #pragma once
 
@@ -15,13 +15,13 @@ class FailureLog {
   FailureStats& stats() { return stats_; }
   const FailureStats& stats() const { return stats_; }
 
-  // A worker that was lost is back.
+  // A lost worker is back.
   void WorkerBack(absl::Duration away) {
     ++stats_.recovered;
     stats_.recovery_seconds.push_back(absl::ToDoubleSeconds(away));
   }
-  // All shards are there again, of which this number of PS were lost, the first one at `since`. It
-  // is over when closures run.
+  // All shards are restored after this number of PS were lost, the first one at `since`. The
+  // recovery is over when closures run.
   void ShardsBack(int lost, absl::Duration since) {
     ps_recovering_ += lost;
     if (!recovering_since_) recovering_since_ = since;

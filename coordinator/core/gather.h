@@ -10,8 +10,8 @@
 
 namespace coxswain::core {
 
-// Whether a task did not answer for being gone, or for having given up this session in the
-// meantime: it will be set up again.
+// Whether a task did not answer because it is gone, or has given up this session meanwhile: it will
+// be set up again.
 inline bool IsLost(const absl::Status& status) {
   const auto detail = GetDetail(status);
   return detail &&
@@ -23,13 +23,13 @@ class StatusGather : public std::enable_shared_from_this<StatusGather> {
  public:
   explicit StatusGather(std::function<void(absl::Status)> done) : done_(std::move(done)) {}
 
-  // One more answer to wait for.
+  // Adds an answer to wait for.
   template <typename T>
   std::function<void(absl::StatusOr<T>)> Add() {
     ++left_;
     return [self = shared_from_this()](absl::StatusOr<T> answer) { self->One(answer.status()); };
   }
-  // The same; that a task was lost is no error.
+  // The same, but a lost task is not an error.
   template <typename T>
   std::function<void(absl::StatusOr<T>)> AddUnlessLost() {
     ++left_;
@@ -37,7 +37,7 @@ class StatusGather : public std::enable_shared_from_this<StatusGather> {
       self->One(IsLost(answer.status()) ? absl::OkStatus() : answer.status());
     };
   }
-  // All have been added.
+  // All answers have been added.
   void Finish() { One(absl::OkStatus()); }
 
  private:

@@ -1,11 +1,11 @@
-// Closures that wait, in the order of their ids, and by group: those of one group are best run by
-// one worker, which then reads what they have in common once (data::Dataset::GroupOf). A worker
-// stays with its group until no closure of it waits, and has a claim on the one that it takes next,
-// so that it can read ahead. Closures without a group belong to nobody.
-// Pure. Owned by the coordinator's loop.
+// The queue of closures, in the order of their ids and by group: closures of one group should run
+// on one worker, which then reads their common blocks only once (data::Dataset::GroupOf). A worker
+// stays with its group until none of its closures waits, and claims the next group in advance, so
+// that it can read ahead. Closures without a group may go to any worker. Does no I/O. Owned by the
+// coordinator's loop.
 //
-// No worker is ever idle for this: where all groups are taken, it takes over the group that another
-// one would have taken next, and then shares the one with the most closures.
+// This never leaves a worker idle: if all groups are taken, a worker takes over the group that
+// another worker has claimed, and failing that shares the group with the most closures.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class GroupQueue {
  public:
   using Group = uint64_t;  // 0: none
 
-  // What is known of a closure, until it is over.
+  // Sets the group of a closure, until it is over.
   void SetGroup(ClosureId closure, Group group) {
     if (group != 0) group_of_[closure] = group;
   }
@@ -31,25 +31,26 @@ class GroupQueue {
     if (!group_of_.empty()) group_of_.erase(closure);
   }
 
-  // A closure waits; it does so no more, and whether it did.
+  // Insert adds a waiting closure. Erase removes it, and returns whether it waited.
   void Insert(ClosureId closure);
   bool Erase(ClosureId closure);
   const absl::btree_set<ClosureId>& closures() const { return closures_; }
 
   // The waiting closure with a group that the worker takes; 0: none waits.
   ClosureId Pick(int worker);
-  // The first waiting closure of the group that the worker takes after its present one; 0: nobody
-  // knows yet.
+  // The first waiting closure of the group that the worker takes after its current one; 0: not
+  // known yet.
   ClosureId Next(int worker);
-  // Its groups are free.
+  // Frees the worker's groups.
   void RemoveWorker(int worker);
 
  private:
   struct Waiting {
     absl::btree_set<ClosureId> closures;
-    ClosureId first = 0;     // of it that ever waited: free groups are taken in this order
-    int workers = 0;         // that take from it
-    int claimed_by = kFree;  // who takes from it next
+    ClosureId first = 0;     // its first closure that ever waited: free groups are taken in this
+                             // order
+    int workers = 0;         // workers that take from it
+    int claimed_by = kFree;  // the worker that takes from it next
   };
   struct Worker {
     Group present = 0, next = 0;
@@ -60,12 +61,12 @@ class GroupQueue {
   void RemoveFrom(Group group, ClosureId closure);
   bool HasWaiting(Group group) const;
   bool IsFree(const Waiting& w) const { return w.workers == 0 && w.claimed_by == kFree; }
-  void Leave(Group group);    // a worker that takes from it
-  void Unclaim(Group group);  // who claims it
+  void Leave(Group group);    // called by a worker that takes from it
+  void Unclaim(Group group);  // called by the worker that claims it
   void SetFree(Group group);
-  // Forgets it where nothing is left.
+  // Removes the group when it is empty.
   void Tidy(Group group);
-  // Where closures wait; some do.
+  // A group with waiting closures; there must be one.
   Group ChooseGroup(Worker* worker);
   Group ClaimedByOther() const;  // 0: none
   Group Longest() const;
@@ -75,7 +76,7 @@ class GroupQueue {
   int64_t waiting_ = 0;  // closures with a group
   absl::flat_hash_map<Group, Waiting> groups_;
   absl::flat_hash_map<int, Worker> workers_;
-  std::set<std::pair<ClosureId, Group>> free_;  // with closures that wait
+  std::set<std::pair<ClosureId, Group>> free_;  // groups with waiting closures
 };
 
 }  // namespace coxswain::core

@@ -1,5 +1,5 @@
-// From a coordinator's start to its end; see phase.h for what lies between. Pure. Owned by the
-// coordinator's loop.
+// The life of a coordinator from start to end; see phase.h for the phases in between. Does no I/O.
+// Owned by the coordinator's loop.
 #pragma once
 
 #include <functional>
@@ -19,17 +19,17 @@ class Lifecycle {
     start_done_ = std::move(started);
     begun_ = now;
   }
-  // Whoever started it waits for that.
+  // Whether the caller of Start still waits.
   bool starting() const { return start_done_ != nullptr; }
   absl::Duration starting_for(absl::Duration now) const { return now - begun_; }
-  // It has come to this; returns who is to be told.
+  // The start has ended with `status`; returns the callback to call.
   DoneFn EndStart(const absl::Status& status) {
     started_ = status.ok();
     return std::exchange(start_done_, nullptr);
   }
   bool started() const { return started_; }
 
-  // The job cannot go on. The first reason stays.
+  // The job cannot go on. The first reason is kept.
   void Fail(const absl::Status& why) {
     if (failed_.ok()) failed_ = why;
   }
@@ -37,7 +37,7 @@ class Lifecycle {
 
   void End() { ending_ = true; }
   bool ending() const { return ending_; }
-  // As a crash would.
+  // Ends as a crash would.
   void Abandon(const absl::Status& why) {
     End();
     failed_ = why;
@@ -45,7 +45,7 @@ class Lifecycle {
   }
   bool abandoned() const { return abandoned_; }
 
-  // `shards`: what they are about.
+  // `shards`: the phase of the shards.
   Phase phase(Phase shards) const {
     if (ending_) return Phase::kEnding;
     if (!failed_.ok()) return Phase::kFailed;

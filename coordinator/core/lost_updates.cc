@@ -19,7 +19,7 @@ void LostUpdates::Begin(std::vector<Shard> shards, ClosureId low_water, KeysOf k
 
 void LostUpdates::BeginShard() {
   const Shard& shard = shards_[shard_];
-  // A text that is no ledger is a PS's mistake; it has nothing, as far as one can say.
+  // An invalid ledger is an error of the PS, and counts as empty.
   auto ledger = checkpoint::Ledger::Parse(shard.ledger.empty() ? "0" : shard.ledger);
   ledgers_[shard.id] = std::make_shared<const checkpoint::Ledger>(
       ledger.ok() ? *std::move(ledger) : checkpoint::Ledger());

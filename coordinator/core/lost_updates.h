@@ -1,6 +1,6 @@
-// Counts the updates that lost shards do not get back when they go back to a checkpoint and nothing
-// runs again (accept_loss). Pure and in turns of bounded length, for there may be many: closures
-// times shards. Owned by the coordinator's loop.
+// Counts the updates that lost shards do not get back when they go back to a checkpoint and no
+// closure runs again (accept_loss). It works in slices of bounded length, because there may be
+// many: closures times shards. Does no I/O. Owned by the coordinator's loop.
 #pragma once
 
 #include <functional>
@@ -18,39 +18,39 @@ namespace coxswain::core {
 
 class LostUpdates {
  public:
-  // The numbers of a plan's updates of a shard.
+  // Returns the numbers of a plan's updates of a shard.
   using KeysOf = std::function<std::vector<uint32_t>(PlanId plan, ShardId shard)>;
   struct Shard {
     ShardId id = 0;
-    std::string ledger;  // the checkpoint's; empty: it has none of the closures from low_water on
+    std::string ledger;  // as in the checkpoint; empty: it has no closure from low_water on
   };
 
   // The shards went back to a checkpoint that has all closures below `low_water`.
   void Begin(std::vector<Shard> shards, ClosureId low_water, KeysOf keys_of);
-  // Looks at complete closures, those of the log, for about `most` updates. True: that was all. The
-  // log must not change before.
+  // Examines complete closures in the log, for about `most` updates. True: all were examined. The
+  // log must not change until then.
   bool Count(const ClosureLog& log, int64_t most);
-  // Steps that were lost since Begin, summed over updates; those that Commit made known before are
-  // not counted once more.
+  // Steps found lost since Begin, summed over updates, without those of earlier Commits.
   int64_t lost() const { return lost_; }
-  // What was counted since Begin is lost. Without it, it was not.
+  // Confirms that the updates counted since Begin are lost; otherwise they do not count.
   void Commit(const ClosureLog& log);
-  // The log has nothing below this any more.
+  // The log has no closures below `first` any more.
   void Trim(ClosureId first);
 
  private:
-  // A shard went back: of the closures that were complete then it has what the ledger has.
+  // A shard went back: of the closures that were complete then, it has those in the ledger.
   struct Loss {
     std::shared_ptr<const checkpoint::Ledger> ledger;
     ClosureId low_water = 0;
-    ClosureId last = 0;   // no closure above was complete then
-    uint64_t before = 0;  // and no closure of this order or a later one, see ClosureLog::Entry
+    ClosureId last = 0;   // the highest closure that was complete then
+    uint64_t before = 0;  // closures of this or a later order were not complete then, see
+                          // ClosureLog::Entry
     bool Lost(ClosureId id, uint64_t order, uint32_t step, uint32_t key) const {
       return id >= low_water && id <= last && order < before && !ledger->Contains(id, step, key);
     }
   };
 
-  // The next one's ledger and keys.
+  // Loads the next shard's ledger and keys.
   void BeginShard();
 
   std::map<ShardId, std::vector<Loss>> losses_;

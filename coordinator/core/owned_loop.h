@@ -1,5 +1,5 @@
-// An event loop with its owner: timers, and whoever posts from outside, do nothing once the owner
-// has let go, though the loop may live on.
+// An event loop and its owner: once the owner has let go, timers and tasks posted from outside have
+// no effect, even if the loop lives on.
 #pragma once
 
 #include <algorithm>
@@ -12,26 +12,26 @@
 
 namespace coxswain::core {
 
-// Thread model: on the loop, but for Post, Poster and what Poster made.
+// Thread model: on the loop, except for Post, Poster and the functions that Poster returns.
 class OwnedLoop {
  public:
   explicit OwnedLoop(std::shared_ptr<env::EventLoop> loop) : loop_(std::move(loop)) {}
 
   const std::shared_ptr<env::EventLoop>& get() const { return loop_; }
-  // By the owner, who is there while it calls.
+  // For the owner, which must exist during the call.
   void Post(env::EventLoop::Task task) const { loop_->Post(std::move(task)); }
   void PostAfter(absl::Duration delay, std::function<void()> task) const {
     loop_->PostAfter(delay, WhileOwned(std::move(task)));
   }
-  // What posts the task, for those who may outlive the owner and the loop. Good on any thread.
+  // Returns a function that posts the task, for callers that may outlive the owner and the loop. It
+  // may be called on any thread.
   std::function<void()> Poster(std::function<void()> task) const {
     return [loop = std::weak_ptr<env::EventLoop>(loop_), task = WhileOwned(std::move(task))] {
       if (const auto there = loop.lock()) there->Post(task);
     };
   }
 
-  // The one alarm: it rings at `when`, and no more at the time that was set before. Infinite: it
-  // does not ring.
+  // Sets the only alarm to `when`, in place of the time set before. Infinite: it does not ring.
   void SetAlarm(absl::Duration when, absl::Duration now, std::function<void()> ring) {
     if (when == alarm_) return;
     alarm_ = when;
@@ -43,12 +43,12 @@ class OwnedLoop {
     });
   }
 
-  // Of what belongs to the loop.
+  // For objects that belong to the loop.
   void AssertOnLoop(const char* file = __builtin_FILE(), int line = __builtin_LINE()) const {
     loop_->AssertOnLoop(file, line);
   }
 
-  // The owner goes.
+  // The owner lets go.
   void LetGo() { owned_.reset(); }
 
  private:
@@ -60,7 +60,7 @@ class OwnedLoop {
 
   const std::shared_ptr<env::EventLoop> loop_;
   std::shared_ptr<bool> owned_ = std::make_shared<bool>(true);
-  absl::Duration alarm_ = absl::InfiniteDuration();  // by the newest timer
+  absl::Duration alarm_ = absl::InfiniteDuration();  // of the newest timer
 };
 
 }  // namespace coxswain::core

@@ -1,5 +1,5 @@
-// The functions of programs as plans: placed where the shards are now, and kept for as long as
-// something may still run them. Pure. Owned by the coordinator's loop.
+// The functions of programs as plans: placed for the current location of shards, and kept as long
+// as a closure may still run them. Does no I/O. Owned by the coordinator's loop.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ namespace coxswain::core {
 
 class PlanTable {
  public:
-  // Which PS a shard is on.
+  // Returns the PS of a shard.
   using PsOf = std::function<int(ShardId)>;
 
   explicit PlanTable(int num_ps) : num_ps_(num_ps) {}
 
-  // Errors: InvalidArgument naming the node that is wrong; then there is no such plan.
+  // Errors: InvalidArgument naming the invalid node; then the plan was not added.
   absl::Status Add(PlanId id, std::shared_ptr<const graph::Function> function,
                    std::vector<proto::ArgumentSource> sources, DatasetId dataset,
                    const PsOf& ps_of);
-  // Shards have moved.
+  // Places all plans again after shards have moved.
   absl::Status PlaceAgain(const PsOf& ps_of);
   bool Has(PlanId id) const { return plans_.count(id) > 0; }
-  // Nobody schedules it any more; it goes when nothing that was scheduled can run again.
+  // The plan will not be scheduled any more; it is removed when no scheduled closure can run again.
   void LetGo(PlanId id);
   bool let_go(PlanId id) const { return let_go_.count(id) > 0; }
   void Remove(PlanId id);
@@ -41,11 +41,12 @@ class PlanTable {
   bool Reads(DatasetId dataset) const;
   // Whether it changes anything.
   bool Updates(PlanId id) const;
-  // The numbers of its updates of a shard.
+  // The numbers of the plan's updates of a shard.
   std::vector<uint32_t> KeysOf(PlanId id, ShardId shard) const;
   const std::string& FunctionName(PlanId id) const { return plans_.at(id).function->name; }
 
-  // What tells a task of one plan, or of all; nothing for a PS that has no part of it.
+  // The requests that register one plan, or all plans, with a task; nullopt for a PS that has no
+  // component of the plan.
   std::optional<proto::ControlRequest> ForPs(PlanId id, int ps) const;
   proto::ControlRequest ForWorker(PlanId id) const;
   std::vector<proto::ControlRequest> AllForPs(int ps) const;
@@ -61,8 +62,8 @@ class PlanTable {
     std::shared_ptr<const graph::Function> function;
     std::vector<proto::ArgumentSource> sources;
     DatasetId dataset = 0;
-    std::vector<ShardUpdate> updates;  // none: it changes nothing
-    // As placed now.
+    std::vector<ShardUpdate> updates;  // empty: no updates
+    // For the current placement.
     proto::RegisterPlan for_worker;
     std::vector<proto::RegisterPlan> for_ps;
   };

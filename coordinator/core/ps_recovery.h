@@ -1,8 +1,8 @@
-// What to do about lost parameter servers, and whether shards may move: a pure state machine. It
-// gets the time passed in and has no thread, clock or socket. Owned by the coordinator's loop.
+// The recovery of lost parameter servers, and whether shards may move: a pure state machine. Time
+// is passed in; it has no thread, clock or socket. Owned by the coordinator's loop.
 //
 // Its phases are those of phase.h from running to restoring. A PS that is lost leads to waiting
-// from each of them; waiting ends when all lost ones are back or have been waited for long enough.
+// from each of them; waiting ends when each lost PS is back or its time is over.
 #pragma once
 
 #include <map>
@@ -17,46 +17,46 @@ namespace coxswain::core {
 
 class PsRecovery {
  public:
-  // `return_timeout`: how long a lost PS is waited for before its shards go elsewhere.
+  // `return_timeout`: how long to wait for a lost PS before its shards go to others.
   explicit PsRecovery(absl::Duration return_timeout) : return_timeout_(return_timeout) {}
 
   Phase phase() const { return phase_; }
   bool running() const { return ShardsAreThere(phase_); }
   bool restoring() const { return ShardsComeBack(phase_); }
   bool moving() const { return ShardsMove(phase_); }
-  // Whether restoring began since the first loss: then nothing is as it was before.
+  // Whether restoring has begun since the first loss; if so, the state of shards has changed.
   bool begun() const { return begun_; }
   bool IsLost(int ps) const { return lost_.count(ps) > 0; }
   int lost() const { return static_cast<int>(lost_.size()); }
   absl::Duration since() const { return since_; }  // of the first loss
 
   void Lost(int ps, absl::Duration now);
-  // It is there again, without its shards.
+  // The PS is back, without its shards.
   void Back(int ps);
-  // Only its connection was broken. Not after restoring began. True when no PS is lost any more, so
-  // that all goes on.
+  // The PS is back with its shards: only its connection was broken. Not to be called after
+  // restoring began. True when no PS is lost any more, so that closures go on.
   bool Intact(int ps);
 
   struct Decision {
-    std::set<int> gone;  // not waited for any longer: their shards go to others
+    std::set<int> gone;  // given up: their shards go to others
   };
   // Whether shards can be restored now. `there`: all PS that are up.
   std::optional<Decision> Decide(absl::Duration now, const std::set<int>& there) const;
-  // When to ask again, if nothing happens: when the last lost PS need not be waited for any longer.
+  // When to call Decide again, if nothing happens: when the time of the last lost PS is over.
   absl::Duration Deadline() const;
   void Begin();
-  // While none is lost, one after the other: shards are to move, can move, and do.
+  // The stages of a move, while no PS is lost: shards will move, can move, and move.
   void Drain() { phase_ = Phase::kDraining; }
   void Save() { phase_ = Phase::kSaving; }
   void Move(absl::Duration now);
-  // They stay. Not while they move.
+  // The move is given up. Not to be called while shards move.
   void Stay() { phase_ = Phase::kRunning; }
-  // What Begin started came to nothing; it is tried again.
+  // The restore that Begin started failed and will be tried again.
   void Again();
-  // All shards are there.
+  // All shards are restored.
   void Finish();
 
-  // For people: "ps:1, lost 3s ago".
+  // For messages: "ps:1, lost 3s ago".
   std::string ToString(absl::Duration now) const;
 
  private:

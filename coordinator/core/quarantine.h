@@ -1,10 +1,11 @@
-// Whether a closure is what its workers were lost by: a pure state machine, time is passed in.
-// Owned by the Dispatcher.
+// Decides whether a closure kills its workers: a pure state machine; time is passed in. Owned by
+// the Dispatcher.
 //
-// A closure that has been on several lost workers is suspect. A wave of preemptions may have done
-// that: it takes workers within milliseconds, and an innocent closure goes from one to the next. So
-// a suspect waits for calm and then runs alone, on trial. When that worker is lost too, the closure
-// is to blame, unless another worker was lost at about the same time: then it waits for calm again.
+// A closure that has been on several lost workers is suspect. The cause may be a wave of
+// preemptions, which ends workers within milliseconds of one another, so that an innocent closure
+// goes from one to the next. So a suspect waits for calm and then runs alone, on trial. If that
+// worker is lost too, the closure is found guilty, unless another worker was lost at about the same
+// time: then it waits for calm again.
 #pragma once
 
 #include <optional>
@@ -24,9 +25,10 @@ struct QuarantineOptions {
   // `patience`.
   absl::Duration calm = absl::Seconds(4);
   absl::Duration patience = absl::Seconds(5);
-  // A worker that is lost so shortly before or after the one on trial clears the closure...
+  // A worker that is lost within this time before or after the one of the trial clears the closure
+  // ...
   absl::Duration window = absl::Seconds(2);
-  // ...so often at most: nothing waits for ever where workers are always being lost.
+  // ... at most this often, so that no closure waits for ever where workers are lost all the time.
   int most_cleared = 3;
 };
 
@@ -34,27 +36,28 @@ class Quarantine {
  public:
   explicit Quarantine(const QuarantineOptions& options) : options_(options) {}
 
-  // A worker was lost while `closures` ran on it, perhaps by one of them.
+  // A worker was lost while `closures` ran on it, perhaps because of one of them.
   void OnLoss(const std::vector<ClosureId>& closures, absl::Duration now);
-  // The closure may run only on trial: nothing beside it.
+  // Whether the closure may run only on trial: without any other closure.
   bool IsSuspect(ClosureId closure) const;
-  // It was on trial when its worker was lost, and there is no verdict yet.
+  // Whether the closure was on trial when its worker was lost, and there is no verdict yet.
   bool IsAccused(ClosureId closure) const { return accused_.count(closure) > 0; }
-  // Of a suspect: when its trial may begin. Of one that is accused: when it is guilty, unless it is
-  // cleared before. Changes with each loss.
+  // For a suspect: when its trial may begin. For an accused closure: when it is found guilty,
+  // unless it is cleared before. Changes with each loss.
   absl::Duration NextTime(ClosureId closure) const;
-  // Somebody was cleared: two trials at a time could end by one another, again and again.
+  // True after a closure was cleared: two trials at the same time could clear each other again and
+  // again.
   bool one_at_a_time() const { return !cleared_.empty(); }
   void Forget(ClosureId closure);
 
  private:
   struct Record {
-    int losses = 0;  // of workers that it ran on
+    int losses = 0;  // lost workers that it ran on
     int cleared = 0;
     absl::Duration last_loss;
   };
 
-  // It waits for another trial, unless it was cleared too often.
+  // Clears the closure: it waits for another trial, unless it was cleared too often.
   void Clear(ClosureId closure);
 
   const QuarantineOptions options_;

@@ -1,5 +1,5 @@
-// What lost shards can go back to: the newest checkpoints, or the variables' initial values. Pure.
-// Owned by the coordinator's loop.
+// The restore points of lost shards: the newest checkpoints, or the variables' initial values. Does
+// no I/O. Owned by the coordinator's loop.
 #pragma once
 
 #include <cstdint>
@@ -25,40 +25,43 @@ struct RestorePoint {
 
 class RestorePoints {
  public:
-  // The job goes on from this checkpoint: there are no initial values any more.
+  // The job goes on from this checkpoint, so initial values are not a restore point any more.
   void Resume(checkpoint::Manifest manifest, std::string path);
-  // One was written. At most two stay: the newest may turn out to be damaged. False: it is known.
+  // A checkpoint was written. The two newest are kept, because the newest may turn out to be
+  // damaged. False: it is already known.
   bool Add(const checkpoint::Manifest& manifest, std::string path);
   void MarkBad(uint64_t number);
 
-  // No checkpoint was written, and none resumed from.
+  // True when no checkpoint was written or resumed from.
   bool empty() const { return checkpoints_.empty(); }
   int size() const { return static_cast<int>(checkpoints_.size()); }
   const RestorePoint& newest() const { return checkpoints_.back(); }
   const RestorePoint& oldest() const { return checkpoints_.front(); }
-  // That one, or the initial values.
+  // The checkpoint with this number, or the initial values.
   const RestorePoint& Find(uint64_t number) const;
-  // What a shard that is created is restored from: the checkpoint that the job goes on from. Null:
-  // from nothing.
+  // The checkpoint from which new shards get their values: the one that the job goes on from. Null:
+  // none.
   const RestorePoint* first_values() const { return resumed_ ? &oldest() : nullptr; }
   bool resumed() const { return resumed_; }
 
   struct Need {
-    bool runs_again = true;                        // all closures since then do
-    std::function<bool(ClosureId)> covers;         // whether those from this one on are known
+    bool runs_again = true;                        // whether all closures since then run again
+    std::function<bool(ClosureId)> covers;         // whether the closures from this one on are
+                                                   // known
     std::set<ShardId> goes_back;                   // shards
     std::map<ShardId, uint64_t> safe_from;         // see RowWrites
-    std::function<std::string(ShardId)> variable;  // the shard's, for people
+    std::function<std::string(ShardId)> variable;  // the shard's name, for messages
   };
-  // The newest that everything can be had from again. Errors: DataLoss, saying for each why not.
+  // The newest restore point from which everything can be restored. Errors: DataLoss, naming for
+  // each the reason why not.
   absl::StatusOr<const RestorePoint*> Choose(const Need& need) const;
 
-  // Of each shard between the two newest checkpoints; over all of its time where that is little:
-  // fewer than `min_rows` rows.
+  // The load of each shard between the two newest checkpoints; if these are fewer than `min_rows`
+  // rows, over its whole life.
   std::map<ShardId, ShardLoad> Loads(double min_rows) const;
 
  private:
-  // Empty: nothing is wrong with it.
+  // Why the point cannot be used; empty if it can.
   static std::string WhyNot(const RestorePoint& point, const Need& need);
 
   std::vector<RestorePoint> checkpoints_;  // oldest first

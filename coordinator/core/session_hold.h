@@ -1,5 +1,5 @@
-// The session in which a coordinator holds the cluster: chosen when all PS have told which was
-// there last, and kept from the first task on that is held.
+// The session in which a coordinator holds the cluster: chosen when all PS have reported their last
+// session, and fixed as soon as the first task is held.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace coxswain::core {
 
-// Thread model: id() on any thread, all else on the coordinator's loop.
+// Thread model: id() on any thread, all other methods on the coordinator's loop.
 class SessionHold {
  public:
-  // `least`: the epoch is no older, see ControllerOptions::min_epoch.
+  // `least`: the lowest possible epoch, see ControllerOptions::min_epoch.
   SessionHold(uint64_t nonce, Epoch least) : nonce_(nonce), least_(std::min(least, kMaxEpoch)) {}
 
-  // A session that is newer than `highest`, the newest that a task knows; again when others came
-  // in between.
+  // Chooses a session that is newer than `highest`, the newest that a task knows; chooses again
+  // when other coordinators came in between.
   const Session& Choose(Epoch highest) {
     session_ = {std::max(NextEpoch(highest), least_), nonce_};
     id_ = session_.id();
@@ -28,7 +28,7 @@ class SessionHold {
   const Session& session() const { return session_; }
   SessionId id() const { return id_.load(); }  // 0 before it is chosen
 
-  // A task is held in it: it stays as it is. False: that is no news.
+  // A task is held in this session, which is fixed from now on. False: it was fixed before.
   bool Take() { return !std::exchange(taken_, true); }
   bool taken() const { return taken_; }
 

@@ -16,18 +16,18 @@ class ShardMap {
   void Add(const proto::ShardSpec& spec) { shards_[spec.id()] = spec; }
   void Remove(ShardId shard) { shards_.erase(shard); }
   bool Has(ShardId shard) const { return shards_.count(shard) > 0; }
-  // -1 when there is no such shard.
+  // -1 when the shard does not exist.
   int PsOf(ShardId shard) const;
-  // Ascending.
+  // The shards on a PS, ascending.
   std::vector<ShardId> On(int ps) const;
   const std::map<ShardId, proto::ShardSpec>& shards() const { return shards_; }
 
-  // The shards of `lost` go to those of `there` (not empty), see PlaceShards. `loads` has those of
-  // shards as far as they were measured.
+  // Moves the shards of `lost` to PS in `there` (not empty), see PlaceShards. `loads` has the loads
+  // of shards as far as they were measured.
   void Spread(const std::set<int>& lost, const std::set<int>& there,
               const std::map<ShardId, ShardLoad>& loads = {});
   void Move(ShardId shard, int ps) { shards_.at(shard).set_ps(ps); }
-  // All of them, for placement.
+  // All shards, for placement.
   std::vector<PlacedShard> Placed(const std::map<ShardId, ShardLoad>& loads) const;
 
  private:

@@ -1,4 +1,4 @@
-// What several tasks are missing for, in few words.
+// Summarises why several tasks are missing.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ struct TaskReason {
   std::string task, reason;
 };
 
-// A line for each reason, with the tasks that it holds for, in the order of the first of each:
-// "ps:0, worker:0: held by coordinator b".
+// One line for each reason, with its tasks, in the order of the first task of each: "ps:0,
+// worker:0: held by coordinator b".
 std::vector<std::string> GroupByReason(const std::vector<TaskReason>& tasks);
 
 }  // namespace coxswain::core

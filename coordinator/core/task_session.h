@@ -1,14 +1,14 @@
-// The coordinator's end of one task: connects, says hello, keeps the lease alive by pings, matches
-// replies to requests, and tells when the task is there and when it is gone.
+// The coordinator's session with one task: connects, says hello, keeps the lease alive by pings,
+// matches replies to requests, and reports when the task is up and when it is lost.
 //
-// A request may take as long as the task works on it, which its pongs say. One that was lost, or
-// whose answer was, ends the session: there is no other way to learn what became of it.
+// A request may take as long as the task works on it, which its pongs report. If a request or its
+// reply is lost, the session ends, because there is no other way to learn the outcome.
 //
-// A task that does not know the coordinator's session is asked first who was there last; it is held
-// once Claim was called.
+// A task that does not know the coordinator's session is first asked for its last session; it is
+// held once Claim was called.
 //
-// Thread model: owned by the coordinator's loop; all calls and callbacks happen on it, which those
-// that change something and those that tell what has changed assert.
+// Thread model: owned by the coordinator's loop; all calls and callbacks happen on it. Calls that
+// change state, and callbacks, assert this.
 #pragma once
 
 #include <functional>
@@ -36,12 +36,12 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
     std::string coordinator_name;
     absl::Duration lease = absl::Seconds(2);
     absl::Duration reconnect_interval = absl::Milliseconds(200);
-    Incarnation incarnation = 0;  // the only one that is let in; 0: any
+    Incarnation incarnation = 0;  // the only one that is admitted; 0: any
   };
   struct Events {
-    std::function<void()> on_answered;  // it is free, and waits for Claim; see highest_epoch()
-    std::function<void()> on_up;        // it is held; incarnation() is known
-    std::function<void(absl::Status)> on_down;  // was up and is lost
+    std::function<void()> on_answered;          // free, and waits for Claim; see highest_epoch()
+    std::function<void()> on_up;                // the task is held; incarnation() is known
+    std::function<void(absl::Status)> on_down;  // the task was up and is lost
     // An attempt to connect failed; another follows. Cause kStaleEpoch: another coordinator has
     // taken this task, which was held.
     std::function<void(absl::Status)> on_refused;
@@ -59,23 +59,23 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
 
   // Keeps trying to connect until Stop.
   void Start();
-  // No event or response comes any more, except failing responses during the call.
+  // No event or response is called any more, except failing responses during this call.
   void Stop();
-  // From now on only this incarnation is let in; 0: any. One that is up stays.
+  // From now on only this incarnation is admitted; 0: any. A task that is up stays up.
   void Expect(Incarnation incarnation) {
     loop_->AssertOnLoop();
     expected_ = incarnation;
   }
-  // The session that the task is to be held in, also after it was lost.
+  // Claims the task for this session, also after later losses.
   void Claim(const Session& session);
 
-  // Errors come through `done`: Unavailable with cause kTaskLost when the task is not up or goes
-  // away first; ResourceExhausted when it is too large to be sent; else what the task says. `done`
-  // is called once.
+  // Errors are passed to `done`: Unavailable with cause kTaskLost when the task is not up or is
+  // lost before its reply; ResourceExhausted when the request is too large to be sent; else those
+  // of the task. `done` is called once.
   void Request(proto::ControlRequest request, std::vector<Buffer> payload, ResponseFn done);
   // Dropped when the task is not up.
   void Send(net::Message message);
-  // Of the connection that there is; without one, of any.
+  // The limit of the current connection; without one, the general limit.
   size_t max_message_bytes() const {
     return connection_ == nullptr ? net::kMaxMessageBytes : connection_->max_message_bytes();
   }
@@ -84,12 +84,12 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
     loop_->AssertOnLoop();
     return up_;
   }
-  // Said hello, and that it is free, and is not claimed yet.
+  // Whether the task has answered the hello that it is free, and is not claimed yet.
   bool answered() const {
     loop_->AssertOnLoop();
     return answered_;
   }
-  // Of the session that was there last, as it told; 0: none was.
+  // The epoch of the task's last session, as it reported; 0: none.
   Epoch highest_epoch() const { return highest_epoch_; }
   const std::string& job() const { return options_.job; }
   int task() const { return options_.task; }
@@ -97,13 +97,13 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   std::string name() const;
   // "/job:ps/task:1 at 10.0.0.2:7000".
   std::string where() const;
-  // The status, saying that it is this task's.
+  // The status, annotated with this task's name.
   absl::Status Named(const absl::Status& status) const { return Annotate(status, where()); }
   Incarnation incarnation() const {
     loop_->AssertOnLoop();
     return incarnation_;
   }
-  // It had nothing of this session when it was greeted last.
+  // Whether the task had no state of this session at the last hello.
   bool fresh() const { return fresh_; }
 
  private:
@@ -116,7 +116,7 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   void OnHelloReply(const net::Message& message);
   void OnControlReply(net::Message message);
   void OnPong(const net::Message& message);
-  // Errors: what it says, or that it is another task than was meant.
+  // Errors: those of the reply, or that it comes from another task than expected.
   absl::Status CheckGreeting(const proto::HelloReply& hello) const;
   void Refused(const proto::HelloReply& hello, const absl::Status& status);
   void Answered();
@@ -133,9 +133,9 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   bool up_ = false;
   bool answered_ = false;
   bool greeting_ = false;  // a hello waits for its answer
-  bool claims_ = false;    // that hello
+  bool claims_ = false;    // that hello claims the task
   int hellos_ = 0;         // on this connection
-  Session session_;        // not chosen: it is only asked
+  Session session_;        // not chosen: the task is only asked
   Epoch highest_epoch_ = 0;
   uint64_t life_ = 0;  // counts connections: messages of an older one are ignored
   std::shared_ptr<net::Connection> connection_;
@@ -147,11 +147,11 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   struct Open {
     ResponseFn done;
     std::string what;
-    bool may_block = true;  // the task may be silent while it works on it
+    bool may_block = true;  // the task may be silent while it works on the request
   };
-  // By number: those that are lost are told in the order in which they came, and come again in it.
+  // By number, so that failures are reported, and requests repeated, in the order of sending.
   std::map<uint64_t, Open> requests_;
-  int may_block_ = 0;  // of them
+  int may_block_ = 0;  // number of requests with may_block
 };
 
 }  // namespace coxswain::core

@@ -1,4 +1,4 @@
-// When to tell people of a wait: after a while, and then now and then. Pure, time is passed in.
+// Decides when to report a wait: after a first period, and then at intervals. Time is passed in.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,18 @@ namespace coxswain::core {
 
 class WaitNotice {
  public:
-  // The wait goes on, or begins; returns how long it has taken.
+  // The wait begins or goes on; returns how long it has taken.
   absl::Duration Waits(absl::Duration now) {
     if (!since_) since_ = now;
     return now - *since_;
   }
-  // There is none any more.
+  // The wait is over.
   void Over() { since_ = said_ = std::nullopt; }
-  // Some of the time was no wait.
+  // `time` of the wait does not count.
   void Discount(absl::Duration time) {
     if (since_) *since_ += time;
   }
-  // Whether it is to be said now: first when it has taken `after`, then every `again`.
+  // Whether to report the wait now: first when it has taken `after`, then every `again`.
   bool Say(absl::Duration now, absl::Duration after, absl::Duration again) {
     if (said_ ? now - *said_ < again : Waits(now) < after) return false;
     said_ = now;

@@ -1,9 +1,9 @@
-// What the coordinator knows of each worker beyond its session: set up or not, lost or not, and how
-// its closures have ended of late. A pure state machine: events in, what follows from them out;
-// time is passed in. Owned by the coordinator's loop.
+// The coordinator's state of each worker beyond its session: whether it is set up or lost, and how
+// its closures ended recently. A pure state machine: events go in, decisions come out; time is
+// passed in. Owned by the coordinator's loop.
 //
 // Away -> (SetUp) -> being set up -> (Ready) -> ready -> (Lost, WayLost, TooManyTimeouts, LetGo) ->
-// away. Whatever takes a worker out ends the set-up that is under way: its answer comes too late.
+// away. Every event that takes a worker out also ends its set-up: the answer to it is ignored.
 #pragma once
 
 #include <cstdint>
@@ -17,54 +17,54 @@ namespace coxswain::core {
 
 class WorkerTable {
  public:
-  // Counts set-ups, of all workers.
+  // Counts the set-ups of all workers.
   using SetUpId = uint64_t;
 
   int size() const { return static_cast<int>(workers_.size()); }
   bool Has(int worker) const { return worker < size(); }
   void Resize(int workers) { workers_.resize(static_cast<size_t>(workers)); }
-  // Another worker has its place from now on, one that joins after the start.
+  // Another worker has this number from now on, which joins after the start.
   void Replace(int worker);
 
-  // A set-up begins, or is to begin later; the one before counts no more.
+  // A set-up begins, or will begin later; earlier ones no longer count.
   SetUpId SetUp(int worker) { return At(worker).setup = ++last_setup_; }
   bool IsCurrent(int worker, SetUpId setup) const {
     return Has(worker) && At(worker).setup == setup;
   }
-  // The worker takes no closures from now on, and a set-up that is under way does not count.
+  // The worker takes no closures from now on, and a set-up under way no longer counts.
   void LetGo(int worker);
 
   struct Arrival {
-    std::optional<absl::Duration> away;  // of a worker that was lost: for how long
-    bool joined = false;                 // it is new
-    std::vector<ClosureId> broken;       // what its way to a PS may have been lost by
+    std::optional<absl::Duration> away;  // for a worker that was lost: for how long
+    bool joined = false;                 // whether it is new
+    std::vector<ClosureId> broken;       // closures that may have broken its connection to a PS
   };
-  // It is set up, in the layout of this generation.
+  // The worker is set up for this generation of the layout.
   Arrival Ready(int worker, Generation generation, absl::Duration now);
   bool ready(int worker) const { return At(worker).ready; }
-  // Whether the next set-up is to come with new streams.
+  // Whether the next set-up must open new streams.
   bool new_streams(int worker) const { return At(worker).new_streams; }
 
-  // It is gone. True when that is news.
+  // The worker is lost. False when that was known.
   bool Lost(int worker, absl::Duration now);
 
   struct LostWay {
     int times = 0;        // one after the other
-    bool say = false;     // each time twice as rare as the loss itself
+    bool say = false;     // reported after 1, 2, 4, ... losses
     absl::Duration wait;  // before the next set-up
   };
-  // It is there, and has lost its way to a PS while these closures ran.
+  // The worker is up, but has lost its connection to a PS while these closures ran.
   LostWay WayLost(int worker, const std::vector<ClosureId>& running, Generation generation);
 
-  // How closures end. With a result; by an answer of the worker, be it an error; too late.
+  // How closures end: with a result; with an answer of the worker, even an error; too late.
   void Completed(int worker) { At(worker).ways_lost = 0; }
   void Answered(int worker) { At(worker).timeouts = 0; }
   struct Rest {
     int timeouts = 0;  // one after the other
     absl::Duration time;
   };
-  // One took too long. With one after the other the worker is to rest and to be set up anew; it is
-  // not ready then. `longest`: of a rest.
+  // A closure took too long. After several in a row the worker must rest and be set up again; it is
+  // then not ready. `longest`: the longest rest.
   std::optional<Rest> TimedOut(int worker, absl::Duration longest);
 
  private:
@@ -73,7 +73,7 @@ class WorkerTable {
     bool is_new = false;
     SetUpId setup = 0;
     std::optional<absl::Duration> lost_since;
-    int ways_lost = 0;  // without a closure that was completed in between
+    int ways_lost = 0;  // without a completed closure in between
     std::vector<ClosureId> broken;
     Generation broken_generation = 0;
     int timeouts = 0;

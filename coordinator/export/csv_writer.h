@@ -1,4 +1,5 @@
-// A variable as a CSV file: a line a row, numbers with as many digits as give the same number back.
+// A variable as a CSV file: one line per row, numbers with as many digits as are needed to read
+// them back unchanged.
 #pragma once
 
 #include <string>
@@ -9,23 +10,23 @@
 
 namespace coxswain::exporter {
 
-// A text as a field of a line of CSV: quoted where it must be.
+// A text as a CSV field: quoted if necessary.
 std::string CsvField(absl::string_view text);
 
 // The columns: `id` of a table, `word` when `words` is not empty, `row` of a dense variable that
 // has rows, then `x0`, `x1`, ... A row of more than one dimension is written flat.
-// `words`: the file of the table's vocabulary, ids beyond which have no word.
-// Errors: those of reading and writing.
+// `words`: the file of the table's vocabulary; ids beyond it have no word. Errors: those of reading
+// and writing.
 absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
                       const std::string& path);
 
-// The same for projector.tensorflow.org: a line of numbers a row, with tabs between them; and
-// beside it a line with the row's word, or its id, with blanks in place of tabs and ends of lines.
+// The same for projector.tensorflow.org: one file has a line of numbers per row, separated by tabs;
+// the other has a line with the row's word, or its id, with blanks in place of tabs and line ends.
 absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
                             env::FileSystem* files, const std::string& vectors,
                             const std::string& metadata);
 
-// The column `id`: those of SelectedRows::ForEachRemoved.
+// Writes a column `id` with the ids of SelectedRows::ForEachRemoved.
 absl::Status WriteRemovedCsv(const SelectedRows& rows, env::FileSystem* files,
                              const std::string& path);
 

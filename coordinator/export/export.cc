@@ -1,5 +1,5 @@
-// What an export says of itself; npz; csv, a file for each variable; directories that are replaced;
-// and the export as a whole.
+// The metadata of an export; npz; csv, a file for each variable; replaced directories; and the
+// export as a whole.
 #include "coordinator/export/export.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ namespace {
 constexpr char kDirectoryFacts[] = "export.json";
 constexpr char kFormat[] = "coxswain-export";
 
-// What an export says of itself, each a text.
+// The metadata of an export, as texts.
 using Facts = std::map<std::string, std::string>;
 
 Facts FactsOf(const model::SavedSource& source, const model::SavedSource* base) {
@@ -69,8 +69,8 @@ absl::StatusOr<std::vector<SelectedRows>> Choose(const model::SavedSource& sourc
     std::optional<model::SavedRows> base;
     if (options.base != nullptr && rows.variable().table) {
       ASSIGN_OR_RETURN(base, options.base->Open(name));
-      // Training went on from the newest good checkpoint: when the base is damaged, what came after
-      // may not be what came after it.
+      // Training goes on from the newest good checkpoint: if the base is damaged, later checkpoints
+      // may not descend from it.
       RETURN_IF_ERROR(base->Verify());
     }
     ASSIGN_OR_RETURN(
@@ -81,7 +81,7 @@ absl::StatusOr<std::vector<SelectedRows>> Choose(const model::SavedSource& sourc
   return chosen;
 }
 
-// Names in the file: a table's rows under its own, its ids beside them.
+// Names in the file: a table's rows have the table's name, its ids a name derived from it.
 std::string IdsName(const SelectedRows& rows) { return absl::StrCat(rows.variable().name, ".ids"); }
 std::string RemovedName(const SelectedRows& rows) {
   return absl::StrCat(rows.variable().name, ".removed");
@@ -179,7 +179,7 @@ std::string MetadataFile(const std::string& file) {
   return absl::StrCat(file.substr(0, file.rfind(kVectors)), ".metadata.tsv");
 }
 
-// Of a table's file, what holds the ids that are gone.
+// The file with the removed ids of a table.
 std::string RemovedFile(const std::string& file) {
   return absl::StrCat(file.substr(0, file.rfind('.')), ".removed.csv");
 }
@@ -234,7 +234,8 @@ absl::Status Write(const model::SavedSource& source, const std::vector<SelectedR
   return absl::OkStatus();
 }
 
-// A directory is only replaced when it is an export and nothing else: nobody means to lose another.
+// A directory is replaced only if it is an export and holds nothing else, so that no other files
+// are lost.
 absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
   ASSIGN_OR_RETURN(const auto names, files->List(target));
   if (names.empty()) return absl::OkStatus();
@@ -304,7 +305,7 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
   return absl::OkStatus();
 }
 
-// What was there goes only once the new is whole.
+// The old export is removed only when the new one is complete.
 absl::Status Publish(env::FileSystem* files, const ExportOptions& options,
                      const std::string& temporary, const std::string& target) {
   if (!MakesDirectory(options.format)) {
@@ -339,7 +340,7 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& s
   absl::Status written = Write(source, all, options, files.get(), temporary);
   if (written.ok()) written = Publish(files.get(), options, temporary, target);
   if (!written.ok()) {
-    // The first error is the one to tell.
+    // The first error is the one to report.
     (void)files->RemoveAll(temporary);
     return written;
   }

@@ -17,12 +17,14 @@ absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name);
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
-  // A file; for csv and projector a directory with a file, or two, for a variable.
+  // A file; for csv and projector, a directory with one or two files per variable.
   std::string out;
-  std::vector<std::string> variables = {};  // empty: all of the model; of projector its tables
-  bool replace = false;                     // what is at `out`, when it is such an export
-  std::function<bool()> stopped = {};       // asked between blocks: true ends it with Cancelled
-  // An older checkpoint of the same directory: of tables only the rows updated since. Or null.
+  std::vector<std::string> variables = {};  // empty: all variables; for projector, all tables
+  bool replace = false;                     // replaces `out`, if it is an export of this format
+  std::function<bool()> stopped = {};       // called between blocks: true ends the export with
+                                            // Cancelled
+  // An older checkpoint of the same directory, to export only the table rows updated since; or
+  // null.
   const model::SavedSource* base = nullptr;
 };
 
@@ -32,19 +34,19 @@ struct ExportedVariable {
 };
 
 // Memory does not grow with the tables. `out` appears whole or not at all.
-// Errors: InvalidArgument, NotFound for a variable; AlreadyExists for `out`; FailedPrecondition for
-// what is at `out` and is no export, and for a base that does not fit; DataLoss for what is
-// damaged; those of the file system.
+// Errors: InvalidArgument, NotFound for a variable; AlreadyExists for `out`; FailedPrecondition
+// when `out` is something other than an export, and for a base that does not fit; DataLoss for
+// damaged files; those of the file system.
 absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,
                                                      const ExportOptions& options);
 
-// Puts a file of another format at options.out, under the same conditions.
+// Writes `content`, a file of another format, to options.out, under the same conditions.
 absl::Status ExportFile(const model::SavedSource& source, const ExportOptions& options,
                         absl::string_view content);
 
-// The newest checkpoint at or before a step, or the one of a name ("checkpoint-000012"), of the
-// directory in which `source`, a checkpoint, lies. Errors: NotFound, with those that there are;
-// InvalidArgument when it is not older than `source`.
+// Opens the newest checkpoint at or before a step, or the one with a name ("checkpoint-000012"), in
+// the directory of `source`, which is a checkpoint. Errors: NotFound, listing the existing
+// checkpoints; InvalidArgument when it is not older than `source`.
 absl::StatusOr<model::SavedSource> OpenBase(const model::SavedSource& source,
                                             const std::string& since);
 

@@ -21,7 +21,7 @@ namespace {
 using Names = std::vector<std::string>;
 using Attributes = std::vector<OnnxWriter::Attribute>;
 
-// As f32, which ONNX's programs compute in; rounded to bf16 where the graph has it so.
+// As f32, in which ONNX programs compute; rounded to bf16 if the graph does so.
 Tensor Widened(const Tensor& value, bool round) {
   if (value.dtype() != DType::kBF16 && !(round && value.dtype() == DType::kF32)) return value;
   Tensor wide(DType::kF32, value.shape());
@@ -81,7 +81,7 @@ absl::Status Cannot(const graph::Node& node, absl::string_view why) {
       absl::StrCat("the model cannot be written as ONNX: ", node.op, " (", node.name, "): ", why));
 }
 
-// The value of a shard, once for all that read it.
+// The value of a shard, shared by all of its readers.
 absl::StatusOr<std::string> Exporter::Stored(const graph::Node& node) {
   ASSIGN_OR_RETURN(const int64_t shard, graph::GetAttr<int64_t>(node.attrs, "shard"));
   const bool round = graph::AttrOr<DType>(node.attrs, "wire_dtype", DType::kF32) == DType::kBF16;
@@ -113,7 +113,7 @@ absl::StatusOr<Names> Exporter::Rows(const graph::Node& node, const Names& in) {
   return Names{out_.Node("Gather", {table, in[0]}, {{"axis", {0}}})};
 }
 
-// Ids are looked up as they come, each time: that they are unique saves work, and no more.
+// Ids are looked up without making them unique, which would only save work.
 absl::StatusOr<Names> Exporter::Unique(const graph::Node& node, const Names& in) {
   if (graph::AttrOr<int64_t>(node.attrs, "shards", 1) != 1) return Cannot(node, "several shards");
   Names flat, places;
@@ -250,7 +250,7 @@ absl::StatusOr<Names> Exporter::PairwiseDots(const graph::Node& node, const Name
   return Names{out_.Node("Concat", {in[0], dots}, {{"axis", {1}}})};
 }
 
-// Ops of one output that both have, by ONNX's name.
+// Ops of one output that exist in both, with ONNX's name.
 absl::StatusOr<Names> Exporter::SameName(const graph::Node& node, const Names& in) {
   if (node.op == "Square") return Names{out_.Node("Mul", {in[0], in[0]})};
   if (node.op == "Rsqrt") return Names{out_.Node("Reciprocal", {out_.Node("Sqrt", in)})};
@@ -304,7 +304,7 @@ absl::StatusOr<std::string> Exporter::Run() {
   }
   for (const graph::Function::Result& result : function_.results) {
     const coxswain::Output value = result.output;
-    // A column may have that name.
+    // A column may have the same name.
     const bool taken = std::any_of(function_.arguments.begin(), function_.arguments.end(),
                                    [&](const auto& a) { return a.name == result.name; });
     out_.Output(taken ? absl::StrCat("model.", result.name) : result.name,

@@ -1,6 +1,6 @@
 // A model's scoring function in the ONNX format: the dense part and the tables, with ids and
-// numbers as inputs. What makes these of raw values (vocabularies, statistics) is in the model
-// directory.
+// numbers as inputs. The vocabularies and statistics that convert raw values to these are in the
+// model directory.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace coxswain::exporter {
 
-// The bytes of the file. Its inputs have the names of the batch's columns: NAME (i64 ids or f32
-// numbers), NAME.values and NAME.offsets of a list; its outputs are "score" and "prediction".
-// Errors: FailedPrecondition for what ONNX cannot express, with the op's name; InvalidArgument for
-// a model of 2 GB or more.
+// Returns the bytes of the file. Its inputs have the names of the batch's columns: NAME (i64 ids or
+// f32 numbers), or NAME.values and NAME.offsets for a list; its outputs are "score" and
+// "prediction". Errors: FailedPrecondition for what ONNX cannot express, with the op's name;
+// InvalidArgument for a model of 2 GB or more.
 absl::StatusOr<std::string> ToOnnx(const predict::Predictor& predictor);
 
 }  // namespace coxswain::exporter

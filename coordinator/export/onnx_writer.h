@@ -1,6 +1,6 @@
-// A model in the ONNX format (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto), as far as
-// scoring functions need it: nodes, constants, inputs and outputs. Written as the messages of that
-// file are on the wire, so that large constants are copied once.
+// Writes a model in the ONNX format (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto), as
+// far as scoring functions need it: nodes, constants, inputs and outputs. It writes the wire format
+// of these messages directly, so that large constants are copied once.
 //
 // Thread model: one thread.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace coxswain::exporter {
 
-// The operator set that the nodes are of.
+// The version of the operator set.
 inline constexpr int64_t kOnnxOpset = 17;
 
 class OnnxWriter {
@@ -29,22 +29,22 @@ class OnnxWriter {
     std::string text = {};
   };
 
-  // Returns the name of its one output.
+  // Adds a node and returns the name of its only output.
   std::string Node(const std::string& op, const std::vector<std::string>& inputs,
                    const std::vector<Attribute>& attributes = {});
   // A constant of the graph: f32, f64, i32, i64 or bool. Returns its name.
   std::string Constant(const Tensor& value, const std::string& name = "");
   std::string Ints(const std::vector<int64_t>& values);  // i64 [n]
   std::string Int(int64_t value);                        // i64, a scalar
-  // `shape`: a dimension that is open has the name "batch", or another one for each input.
+  // `shape`: an unknown dimension is named "batch", or has a name of its own for each input.
   void Input(const std::string& name, DType dtype, const Shape& shape, const std::string& open);
   // `value` is the name of a node's output.
   void Output(const std::string& name, const std::string& value, const Shape& shape);
   void Metadata(const std::string& key, const std::string& value);
 
   int64_t constant_bytes() const { return constant_bytes_; }
-  // The whole file. Errors: InvalidArgument when it would have 2 GiB or more, which the format does
-  // not take.
+  // Returns the whole file. Errors: InvalidArgument when it would have 2 GiB or more, which the
+  // format does not allow.
   absl::StatusOr<std::string> Finish(const std::string& graph) const;
 
  private:
@@ -52,7 +52,7 @@ class OnnxWriter {
 
   int64_t names_ = 0;
   int64_t constant_bytes_ = 0;
-  std::string nodes_, constants_, inputs_, outputs_, metadata_;  // of the messages around them
+  std::string nodes_, constants_, inputs_, outputs_, metadata_;  // encoded fields of the graph
 };
 
 }  // namespace coxswain::exporter

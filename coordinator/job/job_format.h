@@ -1,6 +1,6 @@
-// The formats of data that a job can name: the keys of each, and what a job has to say beside them.
-// Each is one file of coordinator/job/formats and one that reads its files, runtime/data/formats,
-// where the list is.
+// The formats of data that a job can name: the keys of each format, and which other keys a job
+// needs with it. A format is one file in coordinator/job/formats, and one in runtime/data/formats
+// that reads its data. The list is in the latter folder.
 #pragma once
 
 #include <string>
@@ -22,16 +22,16 @@ struct JobFormat {
   absl::Span<const SchemaKey> keys = {};
   // Reads the keys into the data set.
   void (*read)(const JobReader& reader, const SectionView& view);
-  // The features of data that has its own, with what the file says of them. Null: they are those
-  // that the file lists.
+  // Reads the features of a format that defines its own features, with the options that the job
+  // gives for them. Null: the job lists the features.
   void (*read_features)(const JobReader& reader) = nullptr;
-  bool needs_features = true;  // false: `read` adds some, which a list may leave as they are
-  bool has_columns = true;     // with names
-  bool lists_columns = true;   // a file says at its beginning which these are
-  // False: a text, of which nothing but a validation part is kept, and which has no label.
+  bool needs_features = true;  // false: `read` adds features, so the job need not list any
+  bool has_columns = true;     // the data has named columns
+  bool lists_columns = true;   // files list their columns at the beginning
+  // False: a plain text, which has no label, and from which only a validation part can be held out.
   bool has_rows = true;
   Label label = Label::kColumn;
-  const char* label_column = "";  // of kColumn, where the file names none
+  const char* label_column = "";  // default for kColumn, if the job names none
 };
 
 // The keys of `dataset` that all formats have.
@@ -47,7 +47,7 @@ inline constexpr SchemaKey kFilesKeys[] = {
         "query, one example with several rows, for losses and metrics of lists"),
 };
 
-// And those by which large ones are read, see docs/data.md.
+// The key for reading large data sets, see docs/data.md.
 inline constexpr char kStreamingKey[] = "streaming";
 inline constexpr SchemaKey kStreamKeys[] = {
     SchemaKey(KeyType::kChoice, kStreamingKey, "auto",
@@ -97,10 +97,11 @@ inline constexpr SchemaKey kFollowKeys[] = {
 
 // In the order of the list.
 const std::vector<const JobFormat*>& AllJobFormats();
-// The first one where the job names none that there is, which is an error already.
+// The job's format; the first of the list if the job names an unknown one, which has been reported
+// as an error.
 const JobFormat& FormatOf(const JobSpec& job);
 
-// For the formats: an error unless it can stand between fields or values.
+// For the formats: reports an error unless the text can separate fields or values.
 void CheckSeparator(const JobReader& reader, const std::string& path, const std::string& separator,
                     bool quoting);
 

@@ -1,4 +1,4 @@
-// model, loss, label: what all kinds have in common.
+// model, loss, label: the keys that all kinds share.
 #include <algorithm>
 #include <set>
 
@@ -143,7 +143,7 @@ void ReadTasks(const JobReader& reader) {
   }
 }
 
-// A class that training never met is no class: nothing may stand for it.
+// A class that does not occur in training cannot be predicted, so it must not get a bucket.
 void SetLabelBuckets(const JobReader& reader, const std::string& name) {
   if (reader.job->locations.count(absl::StrCat("features.", name, ".oov_buckets")) > 0) return;
   for (FeatureSpec& feature : *reader.job->dataset.mutable_features()) {

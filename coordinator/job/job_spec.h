@@ -1,5 +1,5 @@
-// A job, read and checked: what JOB.yaml says, with every default filled in. docs/job.md tells what
-// the keys mean; here is what they become.
+// A job, read and checked: the content of JOB.yaml, with every default filled in. docs/job.md
+// defines the keys; these structs hold their values.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +27,19 @@ enum class PartitionerKind { kFixedShards, kMinSize, kMaxSize };
 // Whether an epoch's examples are dealt out to the workers, or each worker shuffles them all.
 enum class VisitationKind { kExactlyOnce, kPerWorker };
 
-// One embedding table of the model, with the options that hold for it. The number of rows is known
-// once the data set's vocabularies are.
+// One embedding table of the model, with its options. The number of rows is known once the data
+// set's vocabularies are.
 struct TableSpec {
   enum class Role {
     kEmbedding,  // "<feature>", rows of `dim`
     kBias,       // "<feature>_bias", rows of 1
-    kOutput,     // "<feature>_output", rows of `dim`: words as what they stand beside
+    kOutput,     // "<feature>_output", rows of `dim`: the vectors of words as contexts
     kLinear,  // "<feature>_linear", rows of 1: the weights of a wide part or a logistic regression
   };
   // Vectors by word: see model/rows_file.h.
   struct RowsFile {
     std::string path;
-    std::string words, tensor;  // of a safetensors file
+    std::string words, tensor;  // for a safetensors or npz file
   };
   std::string name;
   std::string feature;
@@ -47,12 +47,13 @@ struct TableSpec {
   int64_t dim = 1;
   proto::OptimizerSpec optimizer;
   proto::InitializerSpec initializer;
-  std::optional<RowsFile> rows_file;         // for the rows that it has, instead of initializer
-  bool trainable = true;                     // false: rows stay as they begin
+  std::optional<RowsFile> rows_file;         // used instead of `initializer` for the rows in the
+                                             // file
+  bool trainable = true;                     // false: rows keep their initial values
   DType dtype = DType::kF32;                 // or kBF16
-  std::string rounding;                      // of bf16
+  std::string rounding;                      // for bf16
   DType wire_dtype = DType::kF32;            // or kBF16
-  std::optional<proto::HashTableSpec> hash;  // of features with FeatureSpec.id
+  std::optional<proto::HashTableSpec> hash;  // for features with FeatureSpec.id
   int64_t shards = 0;                        // 0: as the partitioner says
   std::string sharding = "mod";              // TableOptions::strategy
 };
@@ -71,7 +72,7 @@ struct TaskSpec {
   double loss_weight = 1;
 };
 
-// How the gradients of a step are made smaller.
+// How the gradients of a step are clipped.
 enum class ClipKind { kValue, kNorm, kGlobalNorm };
 struct ClipSpec {
   ClipKind kind = ClipKind::kGlobalNorm;
@@ -101,14 +102,14 @@ struct ReduceOnPlateau {
 };
 
 struct TrainSpec {
-  int64_t epochs = 0;  // one of epochs and steps is 0
+  int64_t epochs = 0;  // exactly one of epochs and steps is 0
   int64_t steps = 0;
   int64_t batch_size = 0;
   int64_t steps_per_function = 1;
   int64_t closures_in_flight = 3;  // per worker
   uint64_t seed = 0;
   int64_t log_every = 0;                    // steps; 0: never
-  ComputeType compute = ComputeType::kF32;  // of products of matrices
+  ComputeType compute = ComputeType::kF32;  // for matrix products
   DeviceChoice device = DeviceChoice::kAuto;
   bool shuffle = true;
   VisitationKind visitation = VisitationKind::kExactlyOnce;
@@ -120,17 +121,17 @@ struct TrainSpec {
   std::optional<ClipSpec> clip;
 };
 
-// What of a user's items is no candidate when another one is ranked.
+// Which of a user's other items are left out of the candidates when an item is ranked.
 enum class KnownItems {
-  kAll,       // all that it has, in whatever part
-  kTraining,  // what it has in the training part
+  kAll,       // all of the user's items, of all parts
+  kTraining,  // the user's items in the training part
 };
 
 struct EvaluateSpec {
   bool enabled = false;  // there is a part to evaluate on, or a file of words
   Part part = Part::kValidation;
   std::vector<MetricSpec> metrics;
-  std::vector<std::string> metric_names;  // as the file has them; none: by the loss
+  std::vector<std::string> metric_names;  // as in the file; empty: the loss's defaults
   std::string group;  // a feature: examples with the same value belong together; empty: none
   KnownItems exclude_known = KnownItems::kAll;
   int64_t every_epochs = 1;
@@ -174,7 +175,7 @@ struct ClusterSpec {
   double lease_seconds = 0;
   double timeout_seconds = 0;
   int64_t quarantine_after = 0;
-  double closure_timeout_seconds = 0;  // 0: by what steps have taken
+  double closure_timeout_seconds = 0;  // 0: derived from the duration of earlier steps
 };
 
 struct JobSpec {
@@ -195,19 +196,20 @@ struct JobSpec {
   CheckpointSpec checkpoint;
   ClusterSpec cluster;
 
-  // Where each key stands: "features.history.column" -> "job.yaml:9:5" (or "--set ..."). Elements
-  // of lists go by their name, or by their index where they have none.
+  // The location of each key: "features.history.column" -> "job.yaml:9:5" (or "--set ...").
+  // Elements of lists are identified by their name, or by their index if they have none.
   std::map<std::string, std::string> locations;
 
-  // The place of a key; of what holds it, when the key is not in the file (its default is meant).
+  // The location of a key; if the key is not in the file (and has its default), that of its
+  // section.
   std::string Where(absl::string_view key_path) const;
   // Null when there is none.
   const proto::FeatureSpec* FindFeature(absl::string_view feature) const;
   const TableSpec* FindTable(absl::string_view table) const;
 };
 
-// Schedules that last as long as the training learn how many steps that is; it is known once the
-// data is read.
+// Fills in the number of training steps in schedules that last as long as training; it is known
+// once the data is read.
 void CompleteSchedules(int64_t steps, JobSpec* job);
 
 // The feature of a libsvm data set.

@@ -74,7 +74,7 @@ void SetStddev(double stddev, uint64_t seed, proto::InitializerSpec* initializer
   initializer->set_seed(seed);
 }
 
-// The initializer stays: it is for the rows that the file lacks.
+// The initializer is kept for the rows that the file lacks.
 void ReadRowsFile(const JobReader& reader, const std::string& path, const SectionView& view,
                   TableSpec* table) {
   TableSpec::RowsFile file{view.String("path"), "", ""};
@@ -150,7 +150,7 @@ class TableList {
   TableList(const JobReader& reader, const proto::OptimizerSpec& optimizer, uint64_t seed)
       : reader_(reader), optimizer_(optimizer), seed_(seed) {}
 
-  // Numbers have no table.
+  // Numeric features have no table.
   void Add(const TableUse& use) {
     const FeatureSpec* feature = reader_.job->FindFeature(use.feature);
     if (feature == nullptr || feature->kind() != FeatureSpec::CATEGORICAL) return;

@@ -26,7 +26,7 @@ const MetricKind* FindMetric(const JobReader& reader, const std::string& path,
   const MetricKind* found = nullptr;
   std::vector<const MetricKind*> known;
   for (const MetricKind* kind : AllMetricKinds()) {
-    if (kind->of.empty()) continue;  // it comes with the model
+    if (kind->of.empty()) continue;  // comes with the model
     known.push_back(kind);
     const std::string name = kind->name;
     if (!kind->has_k) {
@@ -144,7 +144,7 @@ bool CheckPart(const JobReader& reader, const SectionView& view, Part* part) {
   return there;
 }
 
-// Whose items are ranked: by what the job's history goes, or by a feature.
+// The user whose items are ranked: the group of the job's history, or a feature.
 const proto::FeatureSpec* UserOf(const JobReader& reader, std::string* column) {
   const EvaluateSpec& evaluate = reader.job->evaluate;
   const ModelSpec& model = *reader.job->model;
@@ -164,7 +164,7 @@ const proto::FeatureSpec* UserOf(const JobReader& reader, std::string* column) {
   return feature;
 }
 
-// What of the data an evaluation of rankings looks at, beside the examples.
+// The columns that an evaluation of rankings needs beside the examples.
 void SetKnownItems(const JobReader& reader) {
   const EvaluateSpec& evaluate = reader.job->evaluate;
   if (!reader.job->dataset.query().empty()) {
@@ -207,7 +207,7 @@ bool RanksToo(const JobSpec& job) {
   return false;
 }
 
-// Of models with labels.
+// For models with labels.
 void CheckGroup(const JobReader& reader) {
   const std::string& group = reader.job->evaluate.group;
   if (group.empty()) return;
@@ -269,7 +269,7 @@ void CheckRules(const JobReader& reader) {
   }
 }
 
-// What people know of words, and the loss on a held-out part.
+// Tests of word vectors, and the loss on a held-out part.
 void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
   EvaluateSpec* evaluate = &reader.job->evaluate;
   const auto add = [&](const char* name) {

@@ -1,5 +1,5 @@
-// The words for enums that a job shares with what runs it. Those of one kind of model or loss lie
-// beside the enum.
+// The words for enums that are used by jobs and by the code that runs them. The words for enums of
+// one kind of model or loss are beside the enum.
 #pragma once
 
 #include "coordinator/job/enum_words.h"
@@ -66,7 +66,7 @@ struct EnumWords<ClipKind> {
                                                 {"value", ClipKind::kValue}};
 };
 
-// The parts that can be measured.
+// The parts that can be evaluated.
 template <>
 struct EnumWords<Part> {
   static constexpr EnumWord<Part> kAll[] = {{"validation", Part::kValidation},

@@ -1,4 +1,4 @@
-// The losses that a job can name. Each is one file of coordinator/model/losses, and a line in the
+// The losses that a job can name. Each is one file in coordinator/model/losses, and a line in the
 // list there.
 #pragma once
 
@@ -33,18 +33,19 @@ struct EnumWords<Distribution> {
                                                     {"popularity", Distribution::kPopularity}};
 };
 
-// What the numbers are that a model trained with a loss says; metrics go by it.
+// The meaning of the predictions of a model trained with a loss; it determines the possible
+// metrics.
 enum class PredictionKind {
-  kProbability,  // of a label that is 0 or 1, f32 [B]
+  kProbability,  // the probability that a label of 0 or 1 is 1, f32 [B]
   kClasses,      // a probability for each class, f32 [B, classes]
   kNumber,       // f32 [B]
-  kRank,         // of the true item among all
+  kRank,         // the rank of the true item among all
   kPairs,        // a loss of pairs of words
   kTasks,        // for each task what its loss says, f32 [B, tasks]
   kOrder,        // a number that orders the rows of a query, f32 [B]
 };
 
-// What a label that is a number has to be.
+// The range of a numeric label.
 enum class LabelRange {
   kAny,
   kZeroToOne,
@@ -52,54 +53,55 @@ enum class LabelRange {
   kGrade,  // 0 to 30
 };
 
-// Names that are drawn for each step, shared by its batch, to stand for all others.
+// Negatives that are drawn for each step and shared by its batch, as a sample of all other names.
 struct SamplingSpec {
   int64_t negatives = 0;
   Distribution distribution = Distribution::kUniform;
-  double distortion = 1;          // of kPopularity: by the count to this power
-  double negatives_per_pair = 0;  // how many all of them count as, together; 0: all of them
+  double distortion = 1;          // for kPopularity: weights are counts to this power
+  double negatives_per_pair = 0;  // total weight of the negatives; 0: their number
   double temperature = 1;         // scores are divided by it
-  // What an example is known to have (its item, its history) is no negative of it.
+  // An example's known items (its own, its history) are not used as its negatives.
   bool reject_known = false;
 };
 
-// Of a loss of rankings: what the score of an example's item is held against.
+// For a loss of rankings: the items with whose scores the score of an example's item is compared.
 enum class Against {
   kDrawn,  // items that are drawn for each step
   kBatch,  // the items of its batch
   kAll,    // all items
 };
 
-// The scores that a loss of rankings is made of.
+// The inputs of a loss of rankings.
 struct Ranking {
-  Output own;         // of each example's item, f32 [B]
-  Output others;      // of what it is held against, f32 [B, N]; without their biases
-  Output biases;      // of those, f32 [N]; invalid: none
+  Output own;         // scores of the examples' items, f32 [B]
+  Output others;      // scores of the items that they are compared with, f32 [B, N]; without biases
+  Output biases;      // biases of those items, f32 [N]; invalid: none
   Output own_ids;     // i64 [B]
-  Output other_ids;   // i64 [N]; of kAll invalid: their column is their id
-  Output known;       // f32 [B, N], 1 where the example is known to have it; invalid: not looked at
-  Output correction;  // of kDrawn: log(1 / (N p(id))), f32 [N] or one number
-  Output own_log_q, log_q;  // of kBatch: log of how often an item is in the data, f32 [B], [N]
+  Output other_ids;   // i64 [N]; invalid for kAll, where the id is the column
+  Output known;       // f32 [B, N], 1 where the example is known to have the item; invalid: not
+                      // used
+  Output correction;  // for kDrawn: log(1 / (N p(id))), f32 [N] or one number
+  Output own_log_q, log_q;  // for kBatch: log of an item's frequency in the data, f32 [B], [N]
 };
 
-// One loss, as the section `loss` describes it. Thread model: a value.
+// One loss, as described by the section `loss`. Thread model: a value.
 class LossSpec {
  public:
   virtual ~LossSpec() = default;
 
   // Adds errors to the reader's problems.
   virtual void Check(const JobReader& reader) const;
-  // Null where nothing is drawn. The models that sample build the loss by it.
+  // Null if no negatives are drawn. Models that sample use it to build the loss.
   virtual const SamplingSpec* sampling() const { return nullptr; }
-  // Of rankings.
+  // For losses of rankings.
   virtual Against against() const { return Against::kDrawn; }
   virtual double temperature() const;  // scores are divided by it
-  // Whether Ranking::known is looked at.
+  // Whether the loss uses Ranking::known.
   virtual bool rejects_known() const;
-  // Of rankings: of each example, f32 [B].
+  // For losses of rankings: the loss of each example, f32 [B].
   virtual Output PerRanking(FunctionBuilder& f, const Ranking& ranking) const;
-  // Of each example, f32 [B], by what the model says before the link function: f32 [B] or
-  // [B, classes]. `label` is f32 or, where it is a feature, ids.
+  // The loss of each example, f32 [B], from the model's scores before the link function: f32 [B] or
+  // [B, classes]. `label` is f32, or ids if it is a feature.
   virtual Output PerExample(FunctionBuilder& f, Output logits, Output label) const;
   // Of kOrder: of each query, f32 [Q], by the scores and labels of its rows, f32 [B], which are
   // those from one offset to the next, i32 [Q + 1].
@@ -117,8 +119,9 @@ struct LossKind {
   const char* name;  // as loss.kind has it
   PredictionKind prediction;
   LabelRange labels = LabelRange::kAny;
-  bool of_words = false;  // of kRank: also of the pairs of a model that learns neighbours
-  absl::Span<const SchemaKey> keys = {};  // of the section `loss`, beside `kind`
+  bool of_words = false;  // for kRank: can also be used for the pairs of a model that learns
+                          // neighbours
+  absl::Span<const SchemaKey> keys = {};  // keys of the section `loss`, in addition to `kind`
   std::shared_ptr<LossSpec> (*read)(const SectionView& loss);
 };
 
@@ -126,7 +129,7 @@ const LossKind& KindOf(const LossSpec& loss);
 
 // All of them, in the order of the list: coordinator/model/losses/loss_list.cc.
 const std::vector<const LossKind*>& AllLossKinds();
-// Null when there is none of this name.
+// Null when no loss has this name.
 const LossKind* FindLossKind(absl::string_view name);
 
 // LossKind::read of a class without keys, and of one with a member `options` that the keys are

@@ -1,6 +1,6 @@
-// The kinds of models that a job can name. Each is one file of coordinator/model/kinds, and a line
-// in the list there; the schema, the parser, docs/job.md's checks and whoever trains and measures a
-// model go by what the file says.
+// The kinds of models that a job can name. Each is one file in coordinator/model/kinds, and a line
+// in the list there. The schema, the parser, the checks of docs/job.md, and the code that trains
+// and evaluates models depend only on this description.
 #pragma once
 
 #include <cstdint>
@@ -28,19 +28,19 @@ namespace coxswain::job {
 struct JobReader;
 struct ModelKind;
 
-// What a model learns to say, and so how it is measured.
+// What a model learns to predict, and so how it is evaluated.
 enum class Predicts {
   kLabel,       // each example has a label
-  kItem,        // one of a feature's values; measured by its rank among all
-  kNeighbours,  // which words stand near each other; measured by what people know of words
+  kItem,        // one of a feature's values; evaluated by its rank among all
+  kNeighbours,  // which words occur near each other; evaluated by tests of word vectors
 };
 
-// A table that the model needs of a feature. Features that are numbers get none.
+// A table that the model needs for a feature. Numeric features have none.
 struct TableUse {
   std::string feature;
   TableSpec::Role role = TableSpec::Role::kEmbedding;
-  double stddev = 0;  // of the initial values; 0: zeros
-  int64_t width = 1;  // of kBias and kLinear
+  double stddev = 0;  // standard deviation of the initial values; 0: zeros
+  int64_t width = 1;  // for kBias and kLinear
 };
 
 inline constexpr double kEmbeddingStddev = 0.1;
@@ -49,26 +49,26 @@ inline constexpr double kEmbeddingStddev = 0.1;
 inline constexpr PredictionKind kChanceNumberOrOrder[] = {
     PredictionKind::kProbability, PredictionKind::kNumber, PredictionKind::kOrder};
 
-// One model, as the section `model` describes it. Thread model: a value; const methods from any
-// thread.
+// One model, as described by the section `model`. Thread model: a value; const methods may be
+// called from any thread.
 class ModelSpec {
  public:
   virtual ~ModelSpec() = default;
 
   // ---- The job's side.
 
-  // Its keys with their values, for people and tests: "dim: 8, user: {feature: u}".
+  // The keys with their values, for messages and tests: "dim: 8, user: {feature: u}".
   virtual std::string Options() const = 0;
-  // Checks the keys against the rest of the file, fills in what they leave out (lists of features)
-  // and sets the widths of features. Adds errors to the reader's problems.
+  // Checks the keys against the rest of the file, fills in omitted ones (lists of features) and
+  // sets the widths of features. Adds errors to the reader's problems.
   virtual void Complete(const JobReader& reader) = 0;
-  // In the order in which they are made and shown.
+  // The tables, in the order in which they are created and shown.
   virtual std::vector<TableUse> Tables() const = 0;
-  // Labels are 0..classes-1; 1: a label is a number, or 0 and 1.
+  // Number of classes; labels are 0..classes-1. 1: a label is a number, or 0 or 1.
   virtual int64_t classes() const { return 1; }
-  // Of models that do not predict a label: the feature whose values they predict.
+  // For models that do not predict a label: the feature whose values they predict.
   virtual std::string item() const { return ""; }
-  // What an item is predicted from.
+  // The features from which an item is predicted.
   virtual std::vector<std::string> user_features() const { return {}; }
   // Of models for which it makes a difference in which order a history's values come: how many of
   // the last ones they look at. 0 of others.
@@ -81,16 +81,17 @@ class ModelSpec {
 
   // ---- The graph's side.
 
-  // Creates the variables that are no tables; those are there.
-  // Errors: those of the strategy.
+  // Creates the variables that are not tables; the tables exist already. Errors: those of the
+  // strategy.
   virtual absl::Status CreateVariables(model::ModelParts* parts) const;
-  // Minimizes the loss of a batch and returns its mean, f32 scalar.
+  // Adds the nodes that minimize the loss of a batch; returns its mean, f32 scalar.
   virtual Output Train(FunctionBuilder& f, const model::ModelParts& parts) const = 0;
-  // Adds what Model::DefineEvaluate promises, with ModelParts::ResultExamples at its end.
+  // Adds the results that Model::DefineEvaluate promises, with ModelParts::ResultExamples at the
+  // end.
   virtual void Evaluate(FunctionBuilder& f, const model::ModelParts& parts) const = 0;
-  // Adds what a prediction of a batch without labels says, f32. kLabel: "score", [B] or
-  // [B, classes], before the loss's link function, and "prediction", the same behind it. kItem:
-  // "score", [B, items].
+  // Adds the results of predicting a batch without labels, f32. kLabel: "score", [B] or [B,
+  // classes], before the loss's link function, and "prediction", the same after it. kItem: "score",
+  // [B, items].
   virtual void Predict(FunctionBuilder& f, const model::ModelParts& parts) const;
   // Of kItem: adds the `k` items that score highest, best first, for users whose features all have
   // these values: "scores", f32 [B, k], and "ids", i64 [B, k]. k is at most the number of items.
@@ -105,12 +106,13 @@ class ModelSpec {
 
 struct ModelKind {
   const char* name;   // as model.kind has it
-  const char* score;  // what its score is: the table of docs/job.md
-  // What it can say: it is trained with any loss for that, by default with the first one.
+  const char* score;  // the meaning of its score, as in the table of docs/job.md
+  // The possible meanings of its score: it can be trained with any loss of these, by default the
+  // first one.
   absl::Span<const PredictionKind> says;
-  absl::Span<const PredictionKind> says_of_classes = {};  // instead, where `classes` is more than 1
+  absl::Span<const PredictionKind> says_of_classes = {};  // the same if `classes` is more than 1
   Predicts predicts = Predicts::kLabel;
-  absl::Span<const SchemaKey> keys;  // of the section `model`, beside `kind`
+  absl::Span<const SchemaKey> keys;  // keys of the section `model`, in addition to `kind`
   std::shared_ptr<ModelSpec> (*read)(const SectionView& model);
 };
 
@@ -121,16 +123,16 @@ std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes);
 absl::Span<const int64_t> SeenOf(const ModelSpec& model, absl::Span<const int64_t> history);
 // The names of those that predict this, for messages: "two_tower".
 std::string KindsThat(Predicts predicts);
-// Whether each example has a label of its own.
+// Whether each example has a label.
 bool HasLabel(const JobSpec& job);
-// Whether an evaluation says which examples belong together.
+// Whether an evaluation returns the group of each example.
 bool MeasuresGroups(const JobSpec& job);
-// Whether an evaluation ranks each example's item, beside what else it says.
+// Whether an evaluation also ranks each example's item.
 bool MeasuresRanks(const JobSpec& job);
 
 // All of them, in the order of the list: coordinator/model/kinds/kind_list.cc.
 const std::vector<const ModelKind*>& AllModelKinds();
-// Null when there is none of this name.
+// Null when no kind has this name.
 const ModelKind* FindModelKind(absl::string_view name);
 
 // ModelKind::read of a class with a member `options` that the keys are bound to.

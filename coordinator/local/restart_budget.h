@@ -1,4 +1,4 @@
-// How often a task that keeps ending is started again. Pure: time is passed in.
+// Limits how often a task that keeps ending is restarted. Time is passed in.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@ namespace coxswain::local {
 
 struct RestartPolicy {
   int most = 10;  // in quick succession; 0: none
-  // As time goes by, one more for each of these, up to `most`.
+  // One more restart becomes available after each of these periods, up to `most`.
   absl::Duration refill = absl::Seconds(30);
-  // Before the second restart in quick succession; before each further one twice as long.
+  // The delay before the second restart in quick succession; it doubles for each further one.
   absl::Duration first_delay = absl::Milliseconds(100);
   absl::Duration longest_delay = absl::Seconds(5);
 };
@@ -20,13 +20,13 @@ class RestartBudget {
  public:
   explicit RestartBudget(const RestartPolicy& policy) : policy_(policy) {}
 
-  // The task has ended, or could not be started. How long to wait before it is started again;
-  // nothing: it has used up its restarts. `now` never goes back.
+  // The task has ended, or could not be started. Returns how long to wait before it is restarted;
+  // nullopt: its restarts are used up. `now` must never go back.
   std::optional<absl::Duration> Spend(absl::Duration now);
 
  private:
   RestartPolicy policy_;
-  double used_ = 0;  // of `most`, as of `at_`
+  double used_ = 0;  // restarts used out of `most`, at time `at_`
   absl::Duration at_;
 };
 

@@ -1,4 +1,4 @@
-// The daemons of a cluster on this machine: started, started again when they end, and ended.
+// Starts the daemons of a cluster on this machine, restarts them when they end, and ends them.
 #pragma once
 
 #include <functional>
@@ -17,26 +17,27 @@
 
 namespace coxswain::local {
 
-// Thread-safe. All processes are children of one thread of its own: the system ends them with the
-// thread that started them (PR_SET_PDEATHSIG), and the caller's may end earlier than the cluster.
+// Thread-safe. All processes are children of a separate thread: the system ends them with the
+// thread that started them (PR_SET_PDEATHSIG), and the caller's thread may end earlier than the
+// cluster.
 class TaskKeeper {
  public:
   explicit TaskKeeper(const RestartPolicy& policy) : policy_(policy) {}
-  // SIGTERM to all, SIGKILL to those that do not follow in time.
+  // Sends SIGTERM to all, and SIGKILL to those that do not end in time.
   ~TaskKeeper();
   TaskKeeper(const TaskKeeper&) = delete;
   TaskKeeper& operator=(const TaskKeeper&) = delete;
 
-  // Starts them all and waits until they listen. Once. Errors: those of DaemonProcess.
+  // Starts all daemons and waits until they listen. Called once. Errors: those of DaemonProcess.
   absl::Status Start(std::vector<DaemonLaunch> launches);
-  // In the order of the launches; after Start.
+  // The addresses in the order of the launches. To be called after Start.
   std::vector<std::string> Addresses() const;
-  // Who is behind which address now.
+  // The process at each address now.
   std::map<std::string, Incarnation> Incarnations() const;
 
-  // From now on tasks that end, or have ended, are started again, and `events` hears of it.
+  // From now on tasks that end, or have ended, are restarted, and `events` are called.
   void Watch(LocalTaskEvents events);
-  // No task is started any more, and no event comes once this has returned.
+  // No task is restarted any more, and no event is called after this has returned.
   void StopWatching();
 
  private:
@@ -46,12 +47,14 @@ class TaskKeeper {
     RestartBudget budget;
     bool up = true;
     bool given_up = false;
-    absl::Duration restart_at = absl::ZeroDuration();  // while it is not up; on Now()'s clock
+    absl::Duration restart_at = absl::ZeroDuration();  // time of the restart while it is not up; on
+                                                       // Now()'s clock
   };
 
   void Run(const std::vector<DaemonLaunch>& launches, absl::Status* started);
   absl::Status StartAll(const std::vector<DaemonLaunch>& launches);
-  // Returns until when nothing is to be done, unless a task ends.
+  // Handles tasks that have ended and restarts those that are due. Returns when to call it
+  // again, unless a task ends before.
   absl::Duration Tend(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnEnd(Task* task, const std::string& how, absl::Duration now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

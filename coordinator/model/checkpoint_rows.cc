@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kWeights[] = "weights";  // see ps_server/shard_parts.h
 
-// What tells a file from all others, whatever links there are to it.
+// Identifies a file independent of its links.
 absl::StatusOr<std::string> IdentityOf(const checkpoint::RowFiles::File& file) {
   struct stat found {};
   if (stat(file.path.c_str(), &found) != 0) return env::SystemError(errno, "stat", file.path);
@@ -76,7 +76,7 @@ absl::StatusOr<std::shared_ptr<const LoadedRows>> CheckpointFiles::Load(
   auto rows = std::make_shared<const LoadedRows>(std::move(read));
   absl::MutexLock lock(&mutex_);
   bytes_read_ += file.bytes;
-  // Those that nobody has any more are forgotten.
+  // Files without users are dropped.
   for (auto it = loaded_.begin(); it != loaded_.end();) {
     it = it->second.expired() ? loaded_.erase(it) : std::next(it);
   }

@@ -1,5 +1,5 @@
-// The rows of a checkpoint's tables in memory: those of a whole file, and beside them those of its
-// deltas. A file that several checkpoints have, as links, is in memory once.
+// The rows of a checkpoint's tables in memory: the rows of a whole file, and separately those of
+// its deltas. A file that several checkpoints share, as links, is in memory once.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,20 @@ namespace coxswain::model {
 
 // The weights in one file of a shard: all rows, or those of a delta.
 struct LoadedRows {
-  Tensor values;              // as they are stored; a row follows the other
-  std::vector<int64_t> rows;  // of a delta: which these are, ascending
+  Tensor values;              // rows as they are stored, one after the other
+  std::vector<int64_t> rows;  // for a delta: their positions, ascending
 };
 
-// Files that are in memory, for as long as some checkpoint's rows need them. Thread-safe.
+// A cache of files in memory, each kept as long as some checkpoint's rows use it. Thread-safe.
 class CheckpointFiles {
  public:
-  // Read, and held against its checksum, unless some checkpoint has it in memory already: a link
-  // to it is the same file. `shape`: of the variable; the number of rows is the file's.
-  // Errors: NotFound; DataLoss.
+  // Reads the file and verifies its checksum, unless a checkpoint already has it in memory; links
+  // to the same file count as the same file. `shape` is that of the variable; the number of rows is
+  // the file's. Errors: NotFound; DataLoss.
   absl::StatusOr<std::shared_ptr<const LoadedRows>> Load(const checkpoint::RowFiles::File& file,
                                                          bool delta, DType dtype,
                                                          const Shape& shape);
-  // Bytes of files that were read, since it was made.
+  // Bytes read from files since this object was created.
   uint64_t bytes_read() const;
 
  private:
@@ -47,23 +47,24 @@ class CheckpointFiles {
 class CheckpointRows {
  public:
   struct Shard {
-    int64_t begin = 0;  // the position of its first row, where shards follow one another
+    int64_t begin = 0;  // the position of its first row, if shards are ranges
     std::shared_ptr<const LoadedRows> whole;
     std::vector<std::shared_ptr<const LoadedRows>> deltas;  // in their order
   };
-  // `interleaved`: position p is row p / n of shard p % n; `mix`: the same of the position's place.
+  // `interleaved`: position p is row p / n of shard p % n; `mix`: the same with the position's
+  // place.
   CheckpointRows(std::vector<Shard> shards, size_t row_bytes, bool interleaved,
                  std::optional<RowMix> mix);
 
-  // The row's bytes; zeros where no file has it.
+  // The row's bytes; zeros if no file has the row.
   const char* Row(int64_t position) const;
-  // Rows that stand beside those of the whole files.
+  // Number of rows that are held separately, from deltas.
   int64_t changed() const;
 
  private:
   struct Placed {
     Shard shard;
-    int64_t rows = 0;                                 // of the whole file
+    int64_t rows = 0;                                 // in the whole file
     absl::flat_hash_map<int64_t, const char*> newer;  // rows of the deltas
   };
 

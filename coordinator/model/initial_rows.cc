@@ -1,4 +1,5 @@
-// Tables with a vocabulary: in memory, as rows go anywhere. Hash tables: by chunks of ids.
+// Tables with a vocabulary are filled in memory, because rows are in any order. Hash tables are
+// written in chunks of ids.
 #include "coordinator/model/initial_rows.h"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ absl::Status TakeByVocabulary(const Info& info, const std::vector<std::string>& 
     if (!found) break;
     const std::optional<int64_t> id = data.Lookup(feature, word);
     const auto at = static_cast<size_t>(id.value_or(0));
-    // Behind the vocabulary there are buckets, which are no one value's.
+    // Ids after the vocabulary are buckets, which do not stand for a single value.
     if (!id || at >= values.size() || taken[at]) {
       ++result->unused;
       continue;

@@ -1,5 +1,6 @@
-// Tables whose rows begin as those of a file (`initializer: {kind: file}`), by the values that they
-// stand for. Rows that the file lacks begin as they would without it.
+// Tables whose initial rows come from a file (`initializer: {kind: file}`), matched by the values
+// that they stand for. Rows that the file lacks have the initial values that they would have
+// without it.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,14 @@ namespace coxswain::model {
 struct InitialRows {
   std::string table, path;
   int64_t taken = 0;    // rows
-  int64_t missing = 0;  // values of the vocabulary that the file lacks; of hash tables 0
-  int64_t unused = 0;   // words of the file that no row is for, or that came before
+  int64_t missing = 0;  // values of the vocabulary that the file lacks; 0 for hash tables
+  int64_t unused = 0;   // words of the file that have no row, or occur repeatedly
 
-  std::string ToString() const;  // for people, one line
+  std::string ToString() const;  // for messages, one line
 };
 
-// When the variables have been created and before anything is trained. Errors: those of RowsFile;
-// InvalidArgument for a table whose rows stand for no values; those of the cluster.
+// To be called when the variables have been created, and before training. Errors: those of
+// RowsFile; InvalidArgument for a table whose rows do not stand for values; those of the cluster.
 absl::StatusOr<std::vector<InitialRows>> TakeRowsOfFiles(const job::JobSpec& job,
                                                          const data::Dataset& data,
                                                          ParameterServerStrategy* strategy);

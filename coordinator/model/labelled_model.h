@@ -1,4 +1,4 @@
-// Models that learn the examples' label: they say a number, or one for each class, and the job's
+// Models that learn the examples' label: they compute a score, or one for each class, and the job's
 // loss does the rest.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace coxswain::model {
 
 class LabelledModel : public job::ModelSpec {
  public:
-  // Before the loss's link function: f32 [B] or [B, classes].
+  // The scores before the loss's link function: f32 [B] or [B, classes].
   virtual Output Logits(FunctionBuilder& f, const ModelParts& parts) const = 0;
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;

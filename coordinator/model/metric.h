@@ -1,4 +1,4 @@
-// One metric, counted over the examples of an evaluation. Thread model: a value of one thread.
+// One metric, accumulated over the examples of an evaluation. Thread model: used by one thread.
 #pragma once
 
 #include <cmath>
@@ -11,18 +11,19 @@
 
 namespace coxswain::model {
 
-// What a model said of some examples, and what is true. Which of the members are set depends on
-// the job's loss.
+// A model's predictions for some examples, and the true values. Which of the members are set
+// depends on the job's loss.
 struct Measured {
   int64_t classes = 1;                 // 1: `prediction` has one number an example
   absl::Span<const float> prediction;  // f32 [B] or [B, classes]
   absl::Span<const float> label;       // f32 [B]
-  // i64 [B]: how many candidates score higher than the true one; below 0: there is none.
+  // i64 [B]: the number of candidates that score higher than the true one; below 0: the example has
+  // no rank.
   absl::Span<const int64_t> ranks;
-  absl::Span<const float> weight;   // f32 [B]: how much each counts; empty: 1
-  absl::Span<const int64_t> group;  // i64 [B]: examples of one number belong together; may be empty
-  // Of ranks: whether other items that the example's group has in the part are left out of the
-  // candidates, too.
+  absl::Span<const float> weight;   // f32 [B]: the weights of the examples; empty: all 1
+  absl::Span<const int64_t> group;  // i64 [B]: equal numbers form a group; may be empty
+  // For ranks: whether other items of the example's group in the part are also left out of the
+  // candidates.
   bool others_left_out = false;
   double loss = 0;  // summed over pairs of words
   size_t task = 0;  // whose predictions these are, of a model that has several
@@ -37,10 +38,10 @@ class Metric {
   virtual ~Metric() = default;
 
   virtual void Add(const Measured& measured) = 0;
-  // `total`: the weights of all examples (or the number of pairs), above 0. Not a number where the
-  // examples do not define it.
+  // `total`: the sum of the weights of all examples (or the number of pairs), above 0. Returns NaN
+  // if the metric is not defined for these examples.
   virtual double Value(double total) const = 0;
-  // Why it is not defined; empty where it is.
+  // Why the metric is not defined; empty if it is.
   virtual std::string WhyUndefined() const { return ""; }
 };
 
@@ -50,16 +51,16 @@ std::unique_ptr<Metric> MakeMetric(int64_t) {
   return std::make_unique<M>();
 }
 
-// Why a metric of ranks is not defined where no example has one.
+// Why a metric of ranks is not defined if no example has a rank.
 inline constexpr char kNothingRanked[] = "no example is an item that its user has";
 
-// A probability that has a logarithm.
+// Clips a probability so that it has a finite logarithm.
 inline double Chance(double p) {
   constexpr double kTiny = 1e-7;
   return p < kTiny ? kTiny : p > 1 - kTiny ? 1 - kTiny : p;
 }
 
-// Calls `each(row, label, weight)` for every example: `row` are its classes' numbers.
+// Calls `each(row, label, weight)` for every example; `row` has the predictions of its classes.
 template <typename Each>
 void ForEachExample(const Measured& m, Each each) {
   const auto classes = static_cast<size_t>(m.classes);

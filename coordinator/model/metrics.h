@@ -1,5 +1,5 @@
-// Evaluation metrics, computed from what the evaluation closures return. Each closure is counted
-// once. Thread model: a value of one thread.
+// Evaluation metrics, computed from the results of evaluation closures. Each closure is counted
+// once. Thread model: used by one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace coxswain::model {
 
-// Of each example of a batch, beside what was predicted; empty: none have any.
+// Attributes of the examples of a batch, beside the predictions; empty: the examples have none.
 struct MeasuredExamples {
-  absl::Span<const float> weights = {};   // how much it counts
-  absl::Span<const int64_t> groups = {};  // those with the same number belong together
+  absl::Span<const float> weights = {};   // weights of the examples
+  absl::Span<const int64_t> groups = {};  // equal numbers form a group
   bool others_left_out = false;           // Measured::others_left_out
   size_t task = 0;                        // whose predictions these are
   // Beside predictions: as in AddRanks; below 0 for an example that is no item of the user's list.
@@ -34,22 +34,22 @@ class MetricAccumulator {
   explicit MetricAccumulator(const std::vector<job::MetricSpec>& metrics,
                              Bootstrap* bootstrap = nullptr);
 
-  // `ranks` i64 [B]: how many candidates score higher than the true one.
+  // `ranks` i64 [B]: the number of candidates that score higher than the true one.
   void AddRanks(absl::Span<const int64_t> ranks, const MeasuredExamples& examples = {});
-  // `prediction` f32 [B] or [B, classes], `label` f32 [B].
-  // Errors: Internal when the shapes do not meet.
+  // `prediction` f32 [B] or [B, classes], `label` f32 [B]. Errors: Internal when the shapes do not
+  // match.
   absl::Status AddPredictions(const Tensor& prediction, const Tensor& label,
                               const MeasuredExamples& examples = {});
 
   // `loss` summed over `pairs` of words; f32 scalars. Errors: Internal for others.
   absl::Status AddLoss(const Tensor& loss, const Tensor& pairs);
 
-  // By name. A metric of no examples is not there; one that these examples do not define is not a
-  // number.
+  // Values by name. Metrics without examples are missing; a metric that is not defined for these
+  // examples is NaN.
   std::map<std::string, double> Compute() const;
-  // Why metrics that are not defined are not: "all labels are 0".
+  // The reasons why metrics are undefined, by name: "all labels are 0".
   std::map<std::string, std::string> Undefined() const;
-  int64_t examples() const { return examples_; }  // of a loss: pairs
+  int64_t examples() const { return examples_; }  // for a loss of words: pairs
 
  private:
   struct Entry {

@@ -1,4 +1,4 @@
-// The model of a job, as functions on a strategy's cluster. What its kind adds is in
+// The model of a job, as functions on a strategy's cluster. The nodes specific to each kind are in
 // coordinator/model/kinds.
 //
 // Thread model: one thread at a time, that of the strategy.
@@ -20,7 +20,7 @@ namespace coxswain::model {
 class Model {
  public:
   // Creates the model's tables and variables on the cluster.
-  // Errors: InvalidArgument naming the key of the job that cannot be; those of the strategy.
+  // Errors: InvalidArgument naming the invalid key of the job; those of the strategy.
   static absl::StatusOr<std::unique_ptr<Model>> Create(ParameterServerStrategy* strategy,
                                                        const job::JobSpec& job,
                                                        const PerWorkerDataset& dataset);
@@ -34,11 +34,10 @@ class Model {
   // Evaluates a batch. Results, by what the model predicts: kItem: "rank", i64 [B], the number of
   // names that score higher than the true one, without those known for the example. kLabel:
   // "prediction", f32 [B] or [B, classes] (a probability, a class's probability, or a number) and
-  // "label", f32 [B], and behind them, where the job ranks too (job::MeasuresRanks), "rank" as
-  // above. Both: behind these, where examples belong together (job::MeasuresGroups),
-  // "group", i64 [B]; and where they have weights, "weight" as the last one, f32 [B].
-  // kNeighbours: "loss", the sum over the batch's pairs, and "pairs", how many they are, f32
-  // scalars.
+  // "label", f32 [B]; then, if the job ranks too (job::MeasuresRanks), "rank" as above. After
+  // these, for kItem and kLabel: "group", i64 [B], if examples have groups (job::MeasuresGroups),
+  // and "weight", f32 [B], if they have weights. kNeighbours: "loss", the sum over the batch's
+  // pairs, and "pairs", their number, f32 scalars.
   absl::StatusOr<RemoteFunction> DefineEvaluate(Part part);
   // kItem with a history: the `k` best items, "scores" f32 [B, k] and "ids" i64 [B, k], best first.
   // Arguments: the histories' values i64 [n] and offsets i32 [B + 1]. 1 <= k <= items().
@@ -46,9 +45,10 @@ class Model {
   // Of kItem: those that can be suggested.
   int64_t items() const { return parts_.Candidates(item_feature()); }
 
-  // It is measured by what people know of words, and on a held-out part by its loss alone.
+  // Whether it is a model of words: evaluated by tests of word vectors, and on a held-out part by
+  // its loss alone.
   bool has_words() const { return predicts() == job::Predicts::kNeighbours; }
-  // Of kNeighbours: the words' vectors.
+  // For kNeighbours: the table of word vectors.
   const EmbeddingTable& words() const { return parts_.table(item_feature()); }
   bool ranks() const { return predicts() == job::Predicts::kItem; }
   bool can_recommend() const;

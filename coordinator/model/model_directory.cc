@@ -1,4 +1,4 @@
-// What is in the way of a model's directory being replaced, found out before training for it.
+// Checks before training that a model's directory can be replaced.
 #include "coordinator/model/model_directory.h"
 
 #include <fcntl.h>
@@ -100,7 +100,7 @@ absl::Status TryRename(const std::string& directory, const std::string& not_empt
   return env::SystemError(errno, "replace", directory);
 }
 
-// Writes a little beside the target, as saving will.
+// Writes a small file beside the target, as saving will.
 absl::Status TryWriting(env::FileSystem* files, const std::string& target,
                         const std::string& temporary) {
   const std::string path = absl::StrCat(temporary, "/probe");
@@ -121,7 +121,7 @@ absl::Status CheckRoom(const std::string& target, int64_t bytes) {
   std::error_code ignored;
   while (!fs::exists(there, ignored) && there.has_relative_path()) there = there.parent_path();
   struct statvfs disk {};
-  // Some file systems do not tell.
+  // Some file systems do not report it.
   if (statvfs(there.c_str(), &disk) != 0 || disk.f_blocks == 0) return absl::OkStatus();
   const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   if (free >= static_cast<double>(bytes)) return absl::OkStatus();
@@ -156,7 +156,7 @@ absl::Status CheckReplaceable(const std::string& directory, const ManifestKind& 
     const std::string name = it->path().lexically_relative(directory).string();
     std::error_code ignored;
     const bool folder = it->is_directory(ignored) && !it->is_symlink(ignored);
-    // A folder counts by what is in it.
+    // A folder counts as its content.
     if (folder && (name == "vocabulary" || std::any_of(known.begin(), known.end(), [&](auto& k) {
                      return absl::StartsWith(k, name + "/");
                    }))) {
@@ -184,7 +184,7 @@ absl::Status CheckCanSave(const std::string& directory, int64_t bytes) {
                      "it, such as ",
                      target, "/model"));
   }
-  // What is made of the directories above is left as it was, too.
+  // Directories above that were created for the test are removed too.
   std::vector<fs::path> made;
   std::error_code error;
   for (fs::path above = fs::path(target).parent_path(); !fs::exists(above, error);

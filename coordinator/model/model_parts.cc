@@ -1,5 +1,5 @@
-// Tables and layers are made first; then what a graph takes from the batch: labels, features side
-// by side or as vectors, the linear part.
+// First the creation of tables and layers; then the nodes for a batch: labels, features side by
+// side or as vectors, the linear part.
 #include "coordinator/model/model_parts.h"
 
 #include <utility>
@@ -29,7 +29,7 @@ Partitioner MakePartitioner(const job::PartitionerSpec& spec, int num_ps) {
   return nullptr;
 }
 
-// Behind the last row that training uses; 0: not known, as of hash buckets, of which there may be
+// The number of rows that training uses; 0: not known, as for hash buckets, of which there may be
 // too many to count.
 int64_t UsedRows(const data::Dataset& data, const std::string& feature) {
   if (data.vocabulary(feature) == nullptr) return 0;
@@ -135,7 +135,7 @@ absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
   options.initializer = std::move(initializer);
   options.optimizer = job_.dense_optimizer;
   options.wire_dtype = job_.parameter_servers.dense_wire_dtype;
-  // Whole: a step reads all of it anyway, and one shard is one tensor in the frame.
+  // One shard: a step reads the whole variable anyway, and a shard is one tensor in the frame.
   options.partitioner = FixedShards(1);
   ASSIGN_OR_RETURN(dense_[name], variables_->MakeVariable(name, options));
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// What kinds of models are made of: the tables and variables of one model, and the pieces of graphs
-// that several kinds share.
+// Building blocks of the kinds of models: the tables and variables of one model, and the parts of
+// graphs that several kinds share.
 //
 // Thread model: one thread at a time, that of the strategy.
 #pragma once
@@ -69,7 +69,7 @@ class ModelParts {
   // ---- State. Errors: InvalidArgument naming the key of the job that cannot be; those of the
   // VariableMaker.
 
-  // Those of the job.
+  // Creates the tables of the job.
   absl::Status CreateTables();
   absl::Status CreateDense(const std::string& name, Shape shape,
                            proto::InitializerSpec initializer);
@@ -85,15 +85,15 @@ class ModelParts {
 
   // ---- Pieces of a graph. B: examples of the batch.
 
-  // Whether what is built from now on is to be trained: then layers drop what they have to.
+  // Whether the nodes built from now on are for training, in which layers apply dropout.
   void set_training(bool training) { training_ = training; }
   // Minimizes a loss, with gradients clipped as the job says.
   void Minimize(FunctionBuilder& f, Output loss) const;
 
   Output DenseValue(FunctionBuilder& f, const std::string& name) const;
-  // Of the label, whatever it is: f32 or, where it is a feature, its ids.
+  // The label: f32, or ids if it is a feature.
   Output Label(FunctionBuilder& f) const;
-  // How much each example counts, f32 [B]; invalid where all count the same.
+  // The weights of the examples, f32 [B]; invalid if the data has no weights.
   Output Weights(FunctionBuilder& f) const;
   // The mean of a batch's losses, f32 [B]: sum(weight * loss) / sum(weight).
   Output MeanLoss(FunctionBuilder& f, Output losses) const { return MeanOf(f, losses, Weights(f)); }
@@ -112,7 +112,7 @@ class ModelParts {
   // "weight", where they have weights.
   void ResultExamples(FunctionBuilder& f) const;
 
-  // Where the values of a feature come from in a function.
+  // The source of a feature's values in a function.
   struct FeatureInput {
     Output values, offsets, weights;  // offsets are invalid for a single value
   };
@@ -127,11 +127,11 @@ class ModelParts {
   // [B, InputWidth], or [B, dim] of their sum.
   Output SideBySide(FunctionBuilder& f, const Names& features) const;
   Output Sum(FunctionBuilder& f, const Names& features) const;
-  // Those of the features that are numbers; they as [B, n], invalid where there is none.
+  // The names of the numeric features; their values as [B, n], invalid if there are none.
   Names NumericNames(const Names& features) const;
   Output Numbers(FunctionBuilder& f, const Names& features) const;
   int64_t NumbersWidth(const Names& features) const;
-  // One [B, dim] for each of those that are none.
+  // One [B, dim] for each feature that is not numeric.
   std::vector<Output> Vectors(FunctionBuilder& f, const Names& features) const;
 
   // So many hidden layers.

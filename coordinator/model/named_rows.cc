@@ -1,4 +1,4 @@
-// Which table is asked; questions as vectors; answers by name.
+// The choice of the table; questions as vectors; answers by name.
 #include "coordinator/model/named_rows.h"
 
 #include <cmath>
@@ -58,7 +58,7 @@ std::optional<int64_t> NamedRows::Find(const std::string& word) const {
   return id && *id < static_cast<int64_t>(names().size()) ? id : std::nullopt;
 }
 
-// Its own words are no answer.
+// The words of the question are left out.
 absl::StatusOr<NearestQuery> NamedRows::QueryOf(const Question& question) const {
   NearestQuery query;
   std::vector<float> row(static_cast<size_t>(rows_.row_elements()));

@@ -1,4 +1,4 @@
-// A table whose rows have names, asked which names are near to others.
+// A table whose rows have names, for finding the nearest names.
 //
 // Thread-safe.
 #pragma once
@@ -22,7 +22,7 @@ class NamedRows {
  public:
   // "king", or "king - man + woman": words with their signs, each vector of length 1.
   struct Question {
-    std::string text;  // for people
+    std::string text;  // for messages
     std::vector<std::pair<std::string, double>> terms;
   };
   struct Answer {
@@ -31,19 +31,19 @@ class NamedRows {
     float cosine = 0;
   };
 
-  // `table`: empty for the one table that has a vocabulary of its own name. Errors:
-  // InvalidArgument for a table without a vocabulary, or when there are several; NotFound; those
-  // of reading.
-  // `words`: the table's vocabulary, where that is in memory; else it is read.
+  // `table`: empty for the only table that has a vocabulary of its own name. Errors:
+  // InvalidArgument for a table without a vocabulary, or when there are several such tables;
+  // NotFound; those of reading. `words`: the table's vocabulary, if it is already in memory; else
+  // it is read.
   static absl::StatusOr<NamedRows> Open(const SavedSource& source, const std::string& table,
                                         std::shared_ptr<const data::Vocabulary> words = nullptr);
-  NamedRows() = default;  // of no table
+  NamedRows() = default;  // empty
 
   const std::string& table() const { return rows_.variable().name; }
   const std::string& vocabulary() const { return rows_.variable().vocabulary; }
-  // For each question the `top` nearest by cosine, best first, exactly; its own words are no
-  // answer. Reads all rows. Errors: NotFound for a word that has no row, with those that are alike;
-  // FailedPrecondition for one whose vector has no direction; those of reading.
+  // For each question, the exact `top` nearest names by cosine, best first, without the words of
+  // the question. Reads all rows. Errors: NotFound for a word that has no row, with similar names;
+  // FailedPrecondition for a word whose vector is zero or not finite; those of reading.
   absl::StatusOr<std::vector<std::vector<Answer>>> Nearest(const std::vector<Question>& questions,
                                                            int64_t top,
                                                            env::ComputePool* pool) const;

@@ -1,4 +1,4 @@
-// The zip's directory, the bytes of an entry, and the npy file that they are.
+// The zip's directory, the bytes of an entry, and the npy format.
 #include "coordinator/model/npz_reader.h"
 
 #include <zlib.h>
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<Entry>> ReadDirectory(const env::RandomAccessFile& fi
   return entries;
 }
 
-// An entry's bytes from its begin to its end.
+// An entry's bytes from beginning to end.
 class EntryBytes {
  public:
   EntryBytes(const env::RandomAccessFile& file, const Entry& entry) : file_(file), entry_(entry) {}
@@ -160,7 +160,7 @@ class EntryBytes {
   Bytef buffer_[1 << 15];
 };
 
-// What stands behind `'key':` in the header of an npy file, up to a comma outside of brackets.
+// The value after `'key':` in the header of an npy file, up to a comma outside of brackets.
 absl::string_view ValueOf(absl::string_view header, absl::string_view key) {
   const size_t at = header.find(absl::StrCat("'", key, "':"));
   if (at == absl::string_view::npos) return "";
@@ -227,7 +227,7 @@ absl::StatusOr<Tensor> ReadNpz(const std::string& path, const std::string& name)
   EntryBytes bytes(*file, *entry);
   RETURN_IF_ERROR(bytes.Open());
   ASSIGN_OR_RETURN(const Header header, ReadHeader(path, name, &bytes));
-  // Before memory is taken for it: the zip has said how many bytes there are.
+  // Checked before memory is allocated: the zip gives the number of bytes.
   const uint64_t width = header.doubles ? sizeof(double) : sizeof(float);
   if (header.columns > 0 && static_cast<uint64_t>(header.rows) >
                                 entry->bytes / width / static_cast<uint64_t>(header.columns)) {

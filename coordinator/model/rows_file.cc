@@ -19,7 +19,7 @@
 namespace coxswain::model {
 namespace {
 
-// "word 0.1 0.2": a word may have blanks in it, as some of GloVe's have.
+// "word 0.1 0.2": a word may contain blanks, as some of GloVe's do.
 class Word2VecText final : public RowsFile {
  public:
   Word2VecText(std::unique_ptr<data::LineReader> lines, int64_t dim)
@@ -42,7 +42,7 @@ class Word2VecText final : public RowsFile {
   }
 
  private:
-  // How many rows of how many numbers.
+  // The numbers of rows and columns.
   absl::StatusOr<bool> IsHeader(absl::string_view line) const {
     const size_t blank = line.find(' ');
     int64_t rows = 0, dim = 0;
@@ -80,7 +80,7 @@ class Word2VecText final : public RowsFile {
   const int64_t dim_;
 };
 
-// There are more words than rows, or there is none for row `next`.
+// Checks for more words than rows, or a missing word for row `next`.
 absl::Status WordsError(const std::string& words, const std::string& path, const std::string& name,
                         int64_t rows, int64_t next) {
   return absl::InvalidArgumentError(

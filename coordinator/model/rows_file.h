@@ -1,5 +1,5 @@
-// A file that has vectors by word: word2vec's text format (GloVe's too), or a tensor of a
-// safetensors or npz file with its rows' words beside it, one a line.
+// A file of vectors by word: word2vec's text format (also GloVe's), or a tensor of a safetensors or
+// npz file with its rows' words in a second file, one per line.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ namespace coxswain::model {
 class RowsFile {
  public:
   virtual ~RowsFile() = default;
-  // Files that end in .safetensors or .npz are such, others word2vec's text, gzip and zstd
-  // unpacked. One in a zip is read whole. Errors: NotFound; InvalidArgument for rows that have not
-  // `dim` numbers; DataLoss.
+  // The format is that of the extension for .safetensors and .npz; other files are word2vec's text,
+  // also compressed by gzip or zstd. An npz array is read as a whole. Errors: NotFound;
+  // InvalidArgument for rows that do not have `dim` numbers; DataLoss.
   static absl::StatusOr<std::unique_ptr<RowsFile>> Open(const job::TableSpec::RowsFile& file,
                                                         int64_t dim);
 
-  // The next word and its `dim` numbers; false at the end. Errors, by file and line:
+  // Reads the next word and its `dim` numbers; false at the end. Errors, with file and line:
   // InvalidArgument; those of InputFile, of SafetensorsReader and of ReadNpz.
   virtual absl::StatusOr<bool> Next(std::string* word, float* row) = 0;
 };

@@ -1,5 +1,5 @@
-// model.json, the manifest of a saved model: which format it is of, and what each of its files must
-// be.
+// model.json, the manifest of a saved model: its format, and the size and checksum of each of its
+// files.
 //
 //   format          "coxswain-model"
 //   format_version  kModelFormat; left out by versions of coxswain that had no number for it
@@ -18,18 +18,19 @@
 
 namespace coxswain::model {
 
-// What a directory of files with a manifest is.
+// A kind of directory with a manifest.
 struct ManifestKind {
   const char* file;
   const char* format;
   const char* what;  // for messages: "holds no ..."
 };
 inline constexpr ManifestKind kSavedModel = {"model.json", "coxswain-model", "saved model"};
-// All of a model but its variables, beside a job's checkpoints; see saved_inputs.h.
+// A model without its variables, beside a job's checkpoints; see saved_inputs.h.
 inline constexpr ManifestKind kSavedInputs = {"inputs.json", "coxswain-inputs", "job's inputs"};
 inline constexpr const char* kModelManifest = kSavedModel.file;
 inline constexpr const char* kModelFormatName = kSavedModel.format;
-// 2: checksums of all files, histories. Models of 1, which have no number, can still be read.
+// 2: checksums of all files, and histories. Models of format 1, which have no number, can still be
+// read.
 inline constexpr int64_t kModelFormat = 2;
 
 // Reads the manifest of a model, or of inputs. Errors: NotFound when there is none; DataLoss for
@@ -38,12 +39,13 @@ inline constexpr int64_t kModelFormat = 2;
 absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory,
                                                  const ManifestKind& kind = kSavedModel);
 
-// The entry "checksums" for these files of a directory. Errors: those of reading.
+// The value of "checksums" for these files of a directory. Errors: those of reading.
 absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
                                                    const std::vector<std::string>& names);
 
-// Reads the files whose checksums the manifest has, which are all but the variables'. A model of
-// format 1 has none. Errors: DataLoss naming a file that is missing or not as it was saved.
+// Reads and verifies the files whose checksums the manifest has: all except those of variables. A
+// model of format 1 has no checksums. Errors: DataLoss naming a file that is missing or has
+// changed.
 absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest,
                              const ManifestKind& kind = kSavedModel);
 

@@ -1,5 +1,5 @@
-// Writing: rows of variables, the manifest, all files into a new directory. Reading: what the
-// manifest says, and the values into variables.
+// Writing: rows of variables, the manifest, all files into a new directory. Reading: the manifest,
+// and values into variables.
 #include "coordinator/model/saved_model.h"
 
 #include <algorithm>
@@ -39,8 +39,8 @@ std::string FileName(const std::string& variable) {
   return absl::StrCat(absl::StrReplaceAll(variable, {{"/", "."}}), ".safetensors");
 }
 
-// Streams the rows of a variable in the order of the variable, whatever its shards are; of one by
-// "hash" in the order of the rows' places, see runtime/base/row_mix.h.
+// Streams the rows of a variable in the variable's order, independent of its shards; with sharding
+// "hash", in the order of the rows' places, see runtime/base/row_mix.h.
 absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& info,
                        checkpoint::SafetensorsWriter* out) {
   const int64_t row_elements = info.rows() == 0 ? 1 : info.shape.num_elements() / info.rows();
@@ -88,7 +88,7 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
   return absl::OkStatus();
 }
 
-// What the manifest says of them, see saved_reader.h.
+// The variables' entries in the manifest, see saved_reader.h.
 absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* strategy,
                                                       const data::Dataset& data,
                                                       const job::JobSpec& job,
@@ -125,7 +125,7 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
   return written;
 }
 
-// Those of the files whose checksums are not in the entries of variables.
+// The checksums of files that are not in the entries of variables.
 std::vector<std::string> WithoutVariables(const std::vector<std::string>& names,
                                           const nlohmann::ordered_json& variables) {
   std::set<std::string> of_variables;
@@ -147,7 +147,7 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
   nlohmann::ordered_json manifest = ManifestOf(job, info, kSavedModel);
   manifest["steps"] = info.steps;
   manifest["metrics"] = info.metrics;
-  // What a newer model may replace: nothing else in the directory is the model's.
+  // The files that a newer model may replace; no other file in the directory belongs to the model.
   const std::vector<std::string> names = FilesBelow(directory);
   ASSIGN_OR_RETURN(auto checksums, ChecksumsOf(directory, WithoutVariables(names, variables)));
   manifest["variables"] = std::move(variables);
@@ -215,8 +215,8 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& d
                                   [](const std::string& path) { return CheckReplaceable(path); });
   }
   if (saved.ok()) return saved;
-  // A part of a model is of no use, and may be what fills the disk. The first error is the one to
-  // tell.
+  // Part of a model is useless, and may be what fills the disk. The first error is the one to
+  // report.
   files->RemoveAll(temporary).IgnoreError();
   return saved;
 }

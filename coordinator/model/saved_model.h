@@ -4,13 +4,12 @@
 //   model.json              format, variables, shapes, steps, metrics, checksums of all files; see
 //                           saved_manifest.h
 //   NAME.safetensors        one file a variable, in the order of its rows ("/" becomes ".")
-//   features.json           what was learned of the data, see saved_learned.h
-//   history/                what users had in training, see saved_history.h
-//   joined/                 the tables that the job joins, see saved_side_tables.h
-//   vocabulary/FEATURE.txt  one value a line, by id, see runtime/data/vocabulary_file.h
+//   features.json what was learned from the data, see saved_learned.h history/ the users' items in
+//   training, see saved_history.h joined/ the tables that the job joins, see saved_side_tables.h
+//   vocabulary/FEATURE.txt one value a line, by id, see runtime/data/vocabulary_file.h
 //
-// Made in a directory beside it, "<directory>.<16 digits>.tmp", which takes its place when it is
-// whole. model.json lists the files of the model.
+// It is written in a directory beside it, "<directory>.<16 digits>.tmp", which is renamed when it
+// is complete. model.json lists the files of the model.
 #pragma once
 
 #include <map>
@@ -29,19 +28,19 @@
 namespace coxswain::model {
 
 struct SavedModelInfo {
-  std::string job_text;  // of JOB.yaml
-  std::string job_file;  // where it was; its relative paths start there
+  std::string job_text;  // the text of JOB.yaml
+  std::string job_file;  // its path; relative paths in the job start at its directory
   std::vector<std::string> overrides;
   int64_t steps = 0;
   std::map<std::string, double> metrics;
 };
 
-// What inputs of the model need: job.yaml, features.json, history/, joined/ and vocabulary/.
-// Errors: those of the file system.
+// Writes the files that converting inputs needs: job.yaml, features.json, history/, joined/ and
+// vocabulary/. Errors: those of the file system.
 absl::Status WriteInputFiles(const data::Dataset& data, const job::JobSpec& job,
                              const SavedModelInfo& info, env::FileSystem* files,
                              const std::string& directory);
-// What the manifest says of the job.
+// The manifest's members about the job.
 nlohmann::ordered_json ManifestOf(const job::JobSpec& job, const SavedModelInfo& info,
                                   const ManifestKind& kind);
 // The names of all files of a directory that is being written, relative to it, sorted.
@@ -50,9 +49,9 @@ std::vector<std::string> FilesBelow(const std::string& directory);
 // The feature whose values are the rows of a table; empty when there is none.
 std::string VocabularyOf(const job::JobSpec& job, const std::string& table);
 
-// Reads the variables from their PS in pieces. An older model at `directory` is replaced, and
-// nothing else is; after an error it is as it was, and nothing is left beside it.
-// Errors: those of CheckReplaceable (see model_directory.h), of the file system and of the cluster.
+// Saves the model; reads the variables from their PS in pieces. Replaces only an older model at
+// `directory`. After an error that model is unchanged, and no partial files remain. Errors: those
+// of CheckReplaceable (see model_directory.h), of the file system and of the cluster.
 absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& data,
                        const job::JobSpec& job, const SavedModelInfo& info,
                        const std::string& directory);

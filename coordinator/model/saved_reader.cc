@@ -1,5 +1,4 @@
-// The variables of a model's manifest, or of a checkpoint's; which files and bytes their rows are
-// in.
+// The variables in the manifest of a model or a checkpoint; then the files and bytes of their rows.
 #include "coordinator/model/saved_reader.h"
 
 #include <algorithm>

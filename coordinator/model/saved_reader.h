@@ -4,7 +4,7 @@
 // Rows have positions 0..rows()-1. The row at position p of a dense variable or a table is its row
 // p, and its id is p; a hash table's rows have ids of their own (ReadIds), in no order.
 //
-// Thread-safe but for SavedWords::Reader.
+// Thread-safe except for SavedWords::Reader.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace coxswain::model {
 struct SavedVariable {
   std::string name;
   DType dtype = DType::kF32;
-  Shape shape;  // of a hash table [-1, dim], until it is opened
+  Shape shape;  // [-1, dim] for a hash table, until it is opened
   bool table = false;
   bool hash = false;       // a table whose rows have ids of their own
   std::string vocabulary;  // the feature whose texts are a table's ids; empty: none
@@ -38,7 +38,7 @@ struct SavedVariable {
 class SavedRows {
  public:
   const SavedVariable& variable() const { return variable_; }  // `shape` as it is in the files
-  int64_t rows() const { return rows_; }                       // 1 of a scalar
+  int64_t rows() const { return rows_; }                       // 1 for a scalar
   int64_t row_elements() const { return row_elements_; }
   size_t row_bytes() const { return static_cast<size_t>(row_elements_) * SizeOf(variable_.dtype); }
   // How many rows are worth reading at once: about 4 MiB.
@@ -53,23 +53,23 @@ class SavedRows {
   // The position of a row by its id, -1 when there is none: reads all ids of a hash table.
   absl::StatusOr<int64_t> FindId(int64_t id) const;
 
-  // For each row the count of updates that its shard had applied when it was last updated, 0:
-  // never. It is in checkpoints only.
+  // For each row, the number of updates that its shard had applied when the row was last updated;
+  // 0: never. Only checkpoints have it.
   bool has_touched() const { return has_touched_; }
   absl::Status ReadTouched(int64_t begin, int64_t count, int64_t* out) const;
 
-  // A checkpoint's hash table also has free places; ReadLive tells which.
+  // A checkpoint's hash table also has free places; ReadLive says which.
   bool has_free_rows() const { return has_free_rows_; }
   // Which of the rows are in use, 1 or 0 each.
   absl::Status ReadLive(int64_t begin, int64_t count, char* live) const;
 
-  // A checkpoint's shards, in their order; one of a model.
+  // The number of a checkpoint's shards; 1 for a model.
   int64_t shards() const { return static_cast<int64_t>(pieces_.size()); }
   int64_t ShardOf(int64_t position) const;
-  // The updates that a shard had applied.
+  // The number of updates that a shard had applied.
   int64_t applied(int64_t shard) const { return pieces_[static_cast<size_t>(shard)].applied; }
 
-  // Reads all of the files. Errors: DataLoss when one is not what was saved.
+  // Reads and verifies all files. Errors: DataLoss when one has changed since it was saved.
   absl::Status Verify() const;
 
  private:
@@ -94,7 +94,7 @@ class SavedRows {
   SavedVariable variable_;
   std::vector<Piece> pieces_;
   bool interleaved_ = false;   // position p is row p / n of piece p % n
-  std::optional<RowMix> mix_;  // the same of the position's place
+  std::optional<RowMix> mix_;  // the same with the position's place
   std::string values_, ids_;   // names of the tensors
   std::string path_;           // of the model or the checkpoint, for messages
   int64_t rows_ = 0;
@@ -113,18 +113,18 @@ class SavedWords {
   const std::vector<std::string>& words() const { return words_; }
   std::optional<int64_t> Find(absl::string_view word) const;
 
-  // The same one after the other, in memory that does not grow.
+  // Reads the texts one after the other, in bounded memory.
   class Reader {
    public:
     static absl::StatusOr<Reader> Open(const std::string& path);
-    // Nothing at the end.
+    // Nullopt at the end.
     absl::StatusOr<std::optional<std::string>> Next();
 
    private:
     explicit Reader(std::unique_ptr<env::RandomAccessFile> file) : file_(std::move(file)) {}
 
     std::unique_ptr<env::RandomAccessFile> file_;
-    uint64_t offset_ = 0;  // of what was not read yet
+    uint64_t offset_ = 0;  // of the next byte to read
     std::string buffer_;
     size_t used_ = 0;
   };
@@ -139,15 +139,15 @@ class SavedWords {
 class CheckpointFiles;
 class CheckpointRows;
 
-// The rows of a variable in memory, of a model's file mapped rather than copied.
+// The rows of a variable in memory; a model's file is mapped rather than copied.
 struct SavedTensors {
   SavedVariable variable;
   Tensor values;  // as they are stored
-  Tensor ids;     // of a hash table: i64, parallel to the rows
-  // Row r is at place RowMix(rows).Place(r); else at r.
+  Tensor ids;     // for a hash table: i64, parallel to the rows
+  // If true, row r is at place RowMix(rows).Place(r); else at r.
   bool mixed = false;
-  // Of a checkpoint's table, in place of `values`: by position. Free places of a hash table are
-  // among the ids then; `live` tells which are none.
+  // For a checkpoint's table, in place of `values`: the rows by position. `ids` of a hash table
+  // then includes free places; `live` says which places are in use.
   std::shared_ptr<const CheckpointRows> rows = {};
   std::vector<char> live = {};
 };
@@ -167,19 +167,20 @@ class SavedSource {
   uint64_t number() const { return number_; }  // of a checkpoint
   int64_t steps() const { return steps_; }
   const std::vector<SavedVariable>& variables() const { return variables_; }
-  // Errors: NotFound, with the names that there are.
+  // Errors: NotFound, listing the existing names.
   absl::StatusOr<SavedVariable> Find(const std::string& name) const;
-  // Opens its files and holds their headers against the manifest. Errors: as Find; DataLoss.
+  // Opens the variable's files and checks their headers against the manifest. Errors: as Find;
+  // DataLoss.
   absl::StatusOr<SavedRows> Open(const std::string& name) const;
-  // All of its rows. Errors: as Open; ResourceExhausted where they have to be copied, out of a
-  // checkpoint's shards, and memory does not suffice.
+  // Loads all rows. Errors: as Open; ResourceExhausted when rows have to be copied from a
+  // checkpoint's shards and there is not enough memory.
   absl::StatusOr<SavedTensors> Load(const std::string& name) const;
-  // The same of a checkpoint's table, as its files have it: what `files` has of them is shared.
-  // Errors: as Load; DataLoss for a file whose checksum is another.
+  // The same for a checkpoint's table, file by file: files that `files` already has are shared.
+  // Errors: as Load; DataLoss for a file with a wrong checksum.
   absl::StatusOr<SavedTensors> LoadTable(const std::string& name, CheckpointFiles* files) const;
   // The file of a vocabulary, for SavedWords.
   std::string WordsPath(const std::string& vocabulary) const;
-  // Of a checkpoint: its tables have these vocabularies, whose files are in `directory`.
+  // For a checkpoint: assigns vocabularies to its tables; their files are in `directory`.
   void UseVocabularies(const std::string& directory,
                        const std::function<std::string(const std::string& table)>& of);
 
@@ -189,7 +190,7 @@ class SavedSource {
     std::vector<checkpoint::RowFiles::File> deltas;
     int64_t index = 0, row_begin = 0;
     int64_t rows = 0;
-    int64_t places = 0;  // of a hash table, free ones among them
+    int64_t places = 0;  // for a hash table, including free places
     int64_t applied = 0;
   };
   struct Pieces {

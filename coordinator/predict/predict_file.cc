@@ -1,4 +1,4 @@
-// Good rows of a block; a block's way through a pool; the file as a row of blocks.
+// The good rows of a block; the processing of a block on a pool; the file as a sequence of blocks.
 #include "coordinator/predict/predict_file.h"
 
 #include <algorithm>
@@ -28,12 +28,12 @@ struct Range {
   size_t begin = 0, end = 0;
 };
 
-// Where the rows of a range can be cut in two; its end: it is one row.
+// Where to cut the rows of a range in two; its end if it is a single row.
 size_t Middle(const proto::CsvOptions& csv, absl::string_view text) {
   size_t cut = data::WholeRows(csv, text.substr(0, text.size() / 2));
   if (cut == 0) cut = data::WholeRows(csv, text, 1);
   if (cut > 0) return cut;
-  // A quote is not closed: that is what is wrong with the first line, and not with those behind.
+  // A quote is not closed: this is an error of the first line, not of the following ones.
   const size_t line = text.find('\n');
   return line == absl::string_view::npos ? text.size() : line + 1;
 }
@@ -117,7 +117,7 @@ struct Work {
   data::FileBlock block;
   std::shared_ptr<Work> before;  // until its rows are counted
   absl::Notification counted;
-  int64_t rows_behind = 0;  // those of the input up to its end
+  int64_t rows_behind = 0;  // rows of the input up to its end
   absl::Notification done;
   absl::Status status;
   std::string lines;
@@ -179,7 +179,7 @@ void FilePrediction::Predict(Work* work) const {
     }
   }
   std::vector<char>().swap(work->block.bytes);
-  // Blocks begin in their order, so the one before is being counted, or has been.
+  // Blocks begin in order, so the previous one has been counted or is being counted.
   int64_t first = 0;
   if (work->before != nullptr) {
     work->before->counted.WaitForNotification();
@@ -240,7 +240,7 @@ absl::StatusOr<PredictedRows> FilePrediction::Run() {
   {
     const auto pool = env::NewComputePool(threads_);
     status = ReadAndWrite(blocks.get(), pool.get());
-  }  // what is still under way ends here
+  }  // waits for blocks under way
   RETURN_IF_ERROR(status);
   return std::move(result_);
 }

@@ -19,13 +19,13 @@ namespace coxswain::predict {
 struct PredictFileOptions {
   std::string input;  // "-": standard input
   int64_t top = 0;    // see PredictionLines
-  // Rows that cannot be read are left out, and told; else the first of them ends it. The lines of
-  // the others begin with the line of the input.
+  // Rows that cannot be read are left out and reported; otherwise the first of them ends the
+  // prediction. Each output line then begins with the line number in the input.
   bool skip_bad_rows = false;
-  LineFormat format = LineFormat::kCsv;  // of what is written
+  LineFormat format = LineFormat::kCsv;  // of the output
   int threads = 0;                       // 0: as many as the machine has
   size_t block_bytes = size_t{256} << 10;
-  std::function<bool()> stopped = {};  // asked now and then
+  std::function<bool()> stopped = {};  // called from time to time; true ends the prediction
 };
 
 struct PredictedRows {
@@ -34,7 +34,7 @@ struct PredictedRows {
   std::vector<std::string> first_skipped;  // errors of the first few
 };
 
-// Takes the next text of the output; an error ends the prediction.
+// Receives the next piece of the output; an error ends the prediction.
 using WriteText = std::function<absl::Status(absl::string_view)>;
 
 // Errors: NotFound for a column that the input does not have; InvalidArgument "file:line:column:
@@ -43,7 +43,8 @@ absl::StatusOr<PredictedRows> PredictFile(const Predictor& predictor,
                                           const PredictFileOptions& options,
                                           const WriteText& write);
 
-// Rows of a block that can be read, in their order, in one piece or several; errors of the others.
+// The rows of a block that can be read, in their order, in one or more pieces; the errors of the
+// others.
 struct GoodRows {
   std::vector<data::InputRows> pieces;
   std::vector<std::string> errors;

@@ -8,7 +8,7 @@
 // Or as lines of JSON, an object each: {"prediction": 3.5}, {"score": ..., "probability": ...},
 // {"classes": [...], "scores": [...], "probabilities": [...]}, {"items": [...], "scores": [...]}.
 //
-// Numbers have as many digits as tell them from their neighbours (f32).
+// Numbers have as many digits as are needed to distinguish them from neighbouring f32 values.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace coxswain::predict {
 
-// With as many digits as tell it from its neighbours.
+// Appends as many digits as are needed to distinguish the number from its neighbours.
 void AppendNumber(float number, std::string* line);
-// As JSON has it: null for what is no number.
+// As a JSON number; null if it is not finite.
 void AppendJsonNumber(float number, std::string* line);
-// In quotes where it has to be.
+// Quoted if necessary.
 void AppendField(const std::string& text, std::string* line);
 
 enum class LineFormat : uint8_t { kCsv, kJson };
@@ -35,8 +35,8 @@ class PredictionLines {
   PredictionLines(const Predictor* predictor, int64_t top, bool with_lines,
                   LineFormat format = LineFormat::kCsv);
 
-  std::string Header() const;  // empty of JSON
-  // Lines of the scores, which are of rows from `begin` on. Thread-safe.
+  std::string Header() const;  // empty for JSON
+  // Appends the lines of these scores, which belong to the rows from `begin` on. Thread-safe.
   void Append(const data::InputRows& rows, int64_t begin, const Scores& scores,
               std::string* lines) const;
 

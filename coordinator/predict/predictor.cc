@@ -1,5 +1,5 @@
-// Loading: the job and what was learned, the function on the saved variables. Then predictions, and
-// the best of them.
+// Loading: the job with its vocabularies and statistics, and the function on the saved variables.
+// Then predictions, and the best choices.
 #include "coordinator/predict/predictor.h"
 
 #include <algorithm>
@@ -139,7 +139,7 @@ void Predictor::NameChoices() {
   if (says_ == job::PredictionKind::kClasses) {
     choices_ = job_.model->classes();
   } else if (says_ == job::PredictionKind::kRank) {
-    // Buckets of unknown values are no answer.
+    // Buckets of unknown values are left out.
     choices_ = names_ == nullptr ? data_->vocabulary_size(item)
                                  : static_cast<int64_t>(names_->texts()->size());
   }
@@ -204,7 +204,7 @@ std::vector<Choice> Predictor::Best(const Scores& scores, int64_t row, int64_t t
     if (static_cast<int64_t>(best.size()) >= top && !Better(choice, best.front())) continue;
     if (std::binary_search(left_out.begin(), left_out.end(), id)) continue;
     best.push_back(choice);
-    std::push_heap(best.begin(), best.end(), Better);  // the worst of the best is in front
+    std::push_heap(best.begin(), best.end(), Better);  // the worst of the best comes first
     if (static_cast<int64_t>(best.size()) <= top) continue;
     std::pop_heap(best.begin(), best.end(), Better);
     best.pop_back();

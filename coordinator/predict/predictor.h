@@ -1,7 +1,7 @@
-// A saved model that predicts in this process: its scoring function, built by the code that builds
-// what is trained, on the saved variables.
+// A saved model that predicts in this process: its scoring function on the saved variables, built
+// by the same code that builds functions for training.
 //
-// Thread model: immutable after Load; Predict may be called from any thread, at once.
+// Thread model: immutable after Load; Predict is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -27,26 +27,26 @@
 namespace coxswain::predict {
 
 struct LoadOptions {
-  // Of the rows that are to be predicted, see RowsToPredict.
+  // The format of the rows to predict, see RowsToPredict.
   std::string row_format = {};
-  // Also reads all of the tables and holds them against their checksums; else only what is small.
+  // Also reads all tables and verifies their checksums; else only the small files are verified.
   bool verify = false;
 };
 
-// A checkpoint of a directory of them, or the directory of one.
+// A directory of checkpoints with a number, or the directory of one checkpoint.
 struct CheckpointPlace {
   std::string directory;
   std::optional<uint64_t> number = std::nullopt;  // else the newest whose manifest is good
-  // What other checkpoints of the job have in memory; null: nothing.
+  // A cache of files shared with other checkpoints of the job; may be null.
   std::shared_ptr<model::CheckpointFiles> files = nullptr;
   std::string row_format = {};  // as in LoadOptions
 };
 
-// What a model says of rows.
+// The scores of rows.
 struct Scores {
   // Before the loss's link function: f32 [n]; of classes, items and tasks [n, width].
   Tensor score;
-  // Behind it: probabilities, or the same numbers; none for items.
+  // After the link function: probabilities, or the same numbers; none for items.
   Tensor prediction;
 };
 
@@ -54,55 +54,55 @@ struct Scores {
 struct Choice {
   int64_t id = 0;
   float score = 0;
-  float probability = 0;  // of classes
+  float probability = 0;  // for classes
 };
 
 class Predictor {
  public:
-  // Reads a directory that SaveModel wrote; the data that it was trained on is not needed, nor that
-  // the directory is where it was. Errors: those of ReadModelInfo and ReadLearned; DataLoss naming
-  // a damaged file; FailedPrecondition for a kind of model that predicts nothing of rows.
+  // Reads a directory that SaveModel wrote. The training data is not needed, and the directory may
+  // have been moved. Errors: those of ReadModelInfo and ReadLearned; DataLoss naming a damaged
+  // file; FailedPrecondition for a kind of model that has no predictions for rows.
   static absl::StatusOr<std::unique_ptr<Predictor>> Load(const std::string& directory,
                                                          const LoadOptions& options = {});
-  // The same of a checkpoint, whose files are held against their checksums as they are read, and of
-  // the inputs beside it (see model/saved_inputs.h). Errors: also those of CheckInputsFit.
+  // The same for a checkpoint, whose files are verified against their checksums as they are read,
+  // and the inputs beside it (see model/saved_inputs.h). Errors: also those of CheckInputsFit.
   static absl::StatusOr<std::unique_ptr<Predictor>> LoadCheckpoint(const CheckpointPlace& place);
 
   const job::JobSpec& job() const { return job_; }
   // Of the model, or of a checkpoint's inputs.
   const std::string& directory() const { return directory_; }
-  int64_t steps() const { return steps_; }  // of its training
+  int64_t steps() const { return steps_; }  // training steps
   job::PredictionKind says() const { return says_; }
   // What kTasks says of each row; none of other models.
   const std::vector<job::TaskSpec>& tasks() const { return job_.tasks; }
   bool chooses() const {
     return says_ == job::PredictionKind::kClasses || says_ == job::PredictionKind::kRank;
   }
-  // Reads what Predict takes.
+  // Reads rows into batches for Predict.
   const data::RowReader& rows() const { return *reader_; }
-  // How many rows are worth predicting at once, by the memory that their scores take.
+  // The number of rows to predict at once, limited by the memory that their scores take.
   int64_t batch_rows() const { return batch_rows_; }
 
-  // Errors: InvalidArgument for a batch that is not of rows(); those of kernels.
+  // Errors: InvalidArgument for a batch that was not made by rows(); those of kernels.
   absl::StatusOr<Scores> Predict(const data::Batch& batch) const;
 
-  // For those who write it in other formats: the scoring function, and what its ops read of a
-  // shard. Errors: InvalidArgument for a hash table.
+  // For export to other formats: the scoring function, and the content of a shard that its ops
+  // read. Errors: InvalidArgument for a hash table.
   const graph::Function& function() const { return function_->function(); }
   absl::StatusOr<Tensor> Variable(ShardId shard) const { return variables_->Read(shard); }
 
   // Classes, or items that can be an answer; 0 for a number.
   int64_t choices() const { return choices_; }
-  // What people call one of them: its text in the vocabulary, or its number.
+  // The name of a choice: its text in the vocabulary, or its number.
   std::string NameOf(int64_t id) const;
-  // Nothing for a name that is none's.
+  // Nullopt for an unknown name.
   std::optional<int64_t> IdOf(absl::string_view name) const;
-  // The values of a feature; null where they have no texts.
+  // The vocabulary of a feature; null if it has none.
   std::shared_ptr<const data::Vocabulary> VocabularyOf(const std::string& feature) const;
-  // Ids that values of the item can have, buckets of unknown ones included.
+  // Number of ids of the item feature, including buckets of unknown values.
   int64_t item_ids() const { return data_->vocabulary_size(job_.model->item()); }
-  // The best `top` of a row, best first; of two alike the one with the lower id. `left_out`:
-  // ids that are no answer, ascending.
+  // The best `top` choices of a row, best first; among equal scores the lower id comes first.
+  // `left_out`: ids to leave out, ascending.
   std::vector<Choice> Best(const Scores& scores, int64_t row, int64_t top,
                            absl::Span<const int64_t> left_out = {}) const;
 
@@ -123,8 +123,9 @@ class Predictor {
   std::unique_ptr<SavedVariables> variables_;
   std::unique_ptr<data::RowReader> reader_;
   std::shared_ptr<const function::CompiledFunction> function_;
-  const std::unique_ptr<env::ComputePool> pool_;  // none: a run belongs to its thread
-  std::vector<size_t> arguments_;                 // of the function: places in a batch
+  const std::unique_ptr<env::ComputePool> pool_;  // without threads: a run stays on its thread
+  std::vector<size_t> arguments_;                 // the function's arguments: indices of columns in
+                                                  // a batch
   int64_t choices_ = 0;
   int64_t batch_rows_ = 0;
   std::shared_ptr<const data::Vocabulary> names_;  // of choices; null: they are numbers

@@ -76,7 +76,7 @@ absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
   std::vector<int64_t> ids;
   for (const std::string& name : names) {
     const auto id = predictor_->IdOf(name);
-    // Nothing can be said for an unknown one, whose id is a bucket's.
+    // An unknown item, whose id is a bucket's, cannot be used.
     if (!id) {
       return absl::NotFoundError(
           absl::StrCat("'", absl::Utf8SafeCEscape(name), "' is not a value of feature '",

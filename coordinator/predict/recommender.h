@@ -1,7 +1,7 @@
-// What a saved model suggests to someone who has some items already: a user of its training, by the
-// histories that are saved with it, or anyone, by names of items.
+// Suggests items, with a saved model, to users who have some items already: users of the training
+// data, by the histories that are saved with the model, or anyone, by names of items.
 //
-// Thread model: immutable after Load; any thread.
+// Thread model: immutable after Load; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace coxswain::predict {
 
 struct RecommendOptions {
   int64_t top = 10;
-  bool include_known = false;  // also suggests what is known of them
+  bool include_known = false;  // also suggests items that the user is known to have
 };
 
 class Recommender {
@@ -28,26 +28,26 @@ class Recommender {
   // Errors: those of Predictor::Load; FailedPrecondition for a model whose users are not described
   // by their items.
   static absl::StatusOr<std::unique_ptr<Recommender>> Load(const std::string& directory);
-  // Whether a model suggests anything: its users are described by their items.
+  // Whether a model can suggest items: its users must be described by their items.
   static bool CanBe(const Predictor& predictor);
-  // The same with a predictor that is there, of a model or of a checkpoint.
+  // The same with an existing predictor, of a model or of a checkpoint.
   static absl::StatusOr<std::unique_ptr<Recommender>> Create(
       std::shared_ptr<const Predictor> predictor);
 
   const Predictor& predictor() const { return *predictor_; }
-  // Null for a model that was saved without them, by an earlier version.
+  // The saved histories; null for a model that an earlier version saved without them.
   const model::SavedHistory* history() const { return history_.get(); }
 
   // Ids of items. Errors: NotFound for a name that the model does not know.
   absl::StatusOr<std::vector<int64_t>> ItemsOf(absl::Span<const std::string> names) const;
-  // Someone who asks: what they have, and the item of their own name, which is no answer.
+  // A user: the user's items, and the item with the user's own name, which is never suggested.
   struct Whom {
     std::vector<int64_t> known;
     std::optional<int64_t> self = std::nullopt;
   };
-  // A group of history().
+  // The user that a group of history() stands for.
   Whom Group(int64_t group) const;
-  // For each the best items, best first. Errors: those of Predict.
+  // For each user the best items, best first. Errors: those of Predict.
   absl::StatusOr<std::vector<std::vector<Choice>>> RecommendTo(
       absl::Span<const Whom> all, const RecommendOptions& options) const;
   // For each list of ids the best items, best first.

@@ -11,7 +11,7 @@ namespace {
 
 using proto::FeatureSpec;
 
-// The values that the job has in a history, in one field of a row.
+// The values of a history, in one field of a row.
 FeatureSpec ListOf(const FeatureSpec& history, FeatureSpec values) {
   values.set_name(history.name());
   values.set_column(history.name());
@@ -48,7 +48,7 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
     }
   }
   if (wanted == "jsonl" && job.dataset.format() != wanted) {
-    // Lines of JSON have neither a header nor separators; which values are missing stays.
+    // JSON lines have neither a header nor separators; missing_values still apply.
     proto::CsvOptions options;
     options.set_trim(spec.csv().trim());
     *options.mutable_missing_values() = spec.csv().missing_values();

@@ -1,4 +1,4 @@
-// What the rows of a job's data look like that are to be predicted: no label, no parts, and
+// The form of rows to predict: as in the job's data, but without a label and parts, and with
 // histories as lists of values.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace coxswain::predict {
 
-// What stands between the values of a history in a field of a file.
+// Separates the values of a history in a field of a file.
 inline constexpr char kHistorySeparator[] = "|";
 
 // The spec of such rows, of a job whose dataset.learned is filled in. A history becomes a

@@ -26,7 +26,7 @@ RawColumn ColumnOf(const data::RowReader::Input& input) {
   return {input.column, kind};
 }
 
-// What is said of rows [begin, begin + scores) of a batch.
+// The predictions for rows [begin, begin + scores) of a batch.
 void Append(const predict::Predictor& predictor, const predict::Scores& scores, int64_t top,
             std::vector<Prediction>* predictions) {
   for (int64_t row = 0; row < scores.score.dim(0); ++row) {

@@ -1,4 +1,4 @@
-// One stored variable: its rows by id, in whatever order and type they lie; then all of them.
+// One stored variable: its rows by id, in any order and type of storage; then all variables.
 #include "coordinator/predict/saved_variables.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kAhead = 8;  // rows that are fetched before they are copied
 
-// What a handle on it names: one shard, whose rows follow one another.
+// The description for a handle: one shard with all rows in order.
 std::shared_ptr<VariableInfo> InfoOf(const model::SavedVariable& saved, ShardId shard,
                                      DType wire_dtype) {
   auto info = std::make_shared<VariableInfo>();
@@ -171,7 +171,7 @@ class SavedVariables::Stored {
     for (float& value : to) value = BFloat16::FromFloat(value).ToFloat();
   }
 
-  // A handle is kept, so that no run takes the memory for its own.
+  // Keeps a handle, so that no run takes over the memory as its only owner.
   model::SavedTensors saved_;
   int64_t width_ = 1;
   size_t row_bytes_ = 0;

@@ -1,8 +1,8 @@
-// The variables of a saved model, or of a checkpoint, in this process: what the model's graph is
-// built on, and what its ops read. A model's tables are mapped from their files, a checkpoint's are
-// in memory, shared with other checkpoints of the same job; a hash table's ids are indexed.
+// The variables of a saved model, or of a checkpoint, in this process: the model's graph is built
+// on them, and its ops read them. A model's tables are mapped from their files; a checkpoint's are
+// in memory, shared with other checkpoints of the same job. A hash table's ids are indexed.
 //
-// Thread model: made by one thread; then immutable, and Read and Gather may be called from any.
+// Thread model: built by one thread; then immutable, and Read and Gather are thread-safe.
 #pragma once
 
 #include <memory>
@@ -19,20 +19,20 @@ namespace coxswain::predict {
 
 class SavedVariables : public model::VariableMaker, public graph::VariableAccess {
  public:
-  // `files`: of a checkpoint, what others of the same job have in memory; may be null.
+  // `files`: for a checkpoint, a cache shared with other checkpoints of the same job; may be null.
   explicit SavedVariables(model::SavedSource source,
                           std::shared_ptr<model::CheckpointFiles> files = nullptr);
   ~SavedVariables() override;
 
-  // Those that are saved under the name. Errors: NotFound; InvalidArgument for another width or
-  // shape than the job's; DataLoss.
+  // Return the table or variable that is saved under the name. Errors: NotFound; InvalidArgument
+  // for a width or shape that differs from the job's; DataLoss.
   absl::StatusOr<EmbeddingTable> MakeTable(const std::string& name,
                                            const TableOptions& options) override;
   absl::StatusOr<Variable> MakeVariable(const std::string& name,
                                         const VariableOptions& options) override;
   int num_ps() const override { return 1; }
 
-  // An id without a row reads as on a parameter server: what the initializer says of it.
+  // An id without a row reads its initial values, as on a parameter server.
   absl::StatusOr<Tensor> Read(ShardId shard) override;
   absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
   // Errors: FailedPrecondition always: a saved model does not learn.

@@ -1,4 +1,4 @@
-// Which checkpoints are newer; loading one of them; what a request chooses.
+// Finding newer checkpoints; loading one of them; the choice of a request.
 #include "coordinator/serve/checkpoint_follower.h"
 
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 namespace coxswain::serve {
 namespace {
 
-// What tells a file from the one that takes its place; empty when there is none.
+// Identifies a file, so that its replacement is noticed; empty when it does not exist.
 std::string FileIdentity(const std::string& path) {
   struct stat file {};
   if (stat(path.c_str(), &file) != 0) return "";
@@ -23,7 +23,7 @@ std::string FileIdentity(const std::string& path) {
                       ".", file.st_mtim.tv_nsec);
 }
 
-// Whether trying again, with nothing changed, is in vain.
+// Whether trying again without a change would fail again.
 bool IsFinal(const absl::Status& status) {
   return absl::IsDataLoss(status) || absl::IsFailedPrecondition(status) ||
          absl::IsInvalidArgument(status);
@@ -105,7 +105,7 @@ absl::StatusOr<VersionInUse> CheckpointFollower::Use(std::optional<int64_t> vers
     {
       absl::MutexLock lock(&mutex_);
       following_ = true;
-      served_.reset();  // the newest is another than the one that was chosen
+      served_.reset();  // the newest differs from the chosen one
       bad_.clear();
     }
     Look();

@@ -1,9 +1,9 @@
-// Follows the checkpoints that a job writes: each newer one is loaded as soon as it is there, and
-// the one before answers until then. Or stays with one of them, when it was told to.
+// Follows the checkpoints that a job writes: loads each newer one as soon as it appears, while the
+// previous one goes on answering. On request it stays with one of them.
 //
-// Looks at the names in the directory once a second. A checkpoint that cannot be served, because it
-// is damaged, of another job, or was removed while it was read, is told once; the newest one that
-// can be is.
+// It lists the directory once a second. A checkpoint that cannot be served, because it is damaged,
+// belongs to another job, or was removed while it was read, is reported once; the newest one that
+// can be served is served.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@
 
 namespace coxswain::serve {
 
-// What answers, once a request has chosen.
+// The version that answers after a request has chosen one.
 struct VersionInUse {
   int64_t version = 0;
   bool following = true;
@@ -39,7 +39,7 @@ class CheckpointFollower {
   struct Events {
     // Called by one thread at a time. `checkpoint`: its path.
     std::function<void(ServedPtr, const std::string& checkpoint)> on_version;
-    // Why a checkpoint is not served; the one before is.
+    // Reports why a checkpoint is not served; the previous one goes on answering.
     std::function<void(const absl::Status&)> on_error;
   };
   // `files` outlives it.
@@ -48,13 +48,13 @@ class CheckpointFollower {
   CheckpointFollower(const CheckpointFollower&) = delete;
   CheckpointFollower& operator=(const CheckpointFollower&) = delete;
 
-  // Looks now and every `every`, on a thread of its own, until it goes.
+  // Calls Look now and every `every`, on a separate thread, until the follower is destroyed.
   void Start(absl::Duration every = absl::Seconds(1));
-  // Looks now, and loads what is newer.
+  // Lists the directory and loads the newest checkpoint if it is newer.
   void Look();
   // Serves the newest checkpoint of that many steps, and no newer one; or, without a version, the
-  // newest one from now on. Errors: NotFound with the versions that there are; those of loading,
-  // and all stays as it was.
+  // newest one from now on. Errors: NotFound listing the existing versions; those of loading. After
+  // an error nothing has changed.
   absl::StatusOr<VersionInUse> Use(std::optional<int64_t> version);
 
  private:
@@ -67,7 +67,7 @@ class CheckpointFollower {
   const std::string directory_;
   env::FileSystem* const files_;
   const Events events_;
-  // Held while a checkpoint is loaded: one at a time, so that memory is bounded.
+  // Held while a checkpoint is loaded: only one is loaded at a time, so that memory is bounded.
   absl::Mutex mutex_;
   const std::shared_ptr<model::CheckpointFiles> loaded_ =
       std::make_shared<model::CheckpointFiles>();
@@ -75,7 +75,7 @@ class CheckpointFollower {
   int64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   bool following_ ABSL_GUARDED_BY(mutex_) = true;
   std::map<uint64_t, std::string> bad_ ABSL_GUARDED_BY(mutex_);  // identities, by number
-  std::string told_ ABSL_GUARDED_BY(mutex_);                     // the last error
+  std::string told_ ABSL_GUARDED_BY(mutex_);                     // the last error that was reported
   absl::Notification ending_;
   std::thread thread_;
 };

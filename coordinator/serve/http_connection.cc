@@ -12,16 +12,16 @@
 namespace coxswain::serve {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};  // whether the server ends
+constexpr std::chrono::milliseconds kLook{100};  // interval of checks whether the server ends
 
-// Whether there is something to do before `until`; errors of the socket are.
+// Whether the socket is ready before `until`; socket errors count as ready.
 bool PollUntil(socket_t socket, short events, std::chrono::steady_clock::time_point until) {
   while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         until - std::chrono::steady_clock::now());
     if (left.count() < 0) return false;
     pollfd waiting{socket, events, 0};
-    // One more: a wait that is cut to whole milliseconds would turn in the last one.
+    // Rounded up: a wait truncated to whole milliseconds would spin in the last one.
     const int found = poll(&waiting, 1, static_cast<int>(left.count()) + 1);
     if (found > 0) return true;
     if (found < 0 && errno != EINTR) return false;
@@ -49,7 +49,7 @@ void AddressOf(const sockaddr_storage& address, std::string* ip, int* port) {
 bool HttpConnection::WaitForRequest(const std::function<bool()>& ending) {
   writing_ = ran_out_ = false;
   const auto until = Clock::now() + limits_.idle;
-  bool there = begin_ < end_;  // the next one came with the last
+  bool there = begin_ < end_;  // the next request arrived with the last one
   while (!there && !ending() && Clock::now() < until) {
     there = PollUntil(socket_, POLLIN, std::min(until, Clock::now() + kLook));
   }
@@ -88,7 +88,7 @@ ssize_t HttpConnection::read(char* out, size_t size) {
 }
 
 ssize_t HttpConnection::write(const char* data, size_t size) {
-  // What was thought over meanwhile is nobody's fault.
+  // The time for computing the answer does not count.
   if (!writing_) deadline_ = Clock::now() + limits_.request;
   writing_ = true;
   size_t sent = 0;

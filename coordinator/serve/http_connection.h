@@ -1,6 +1,6 @@
-// A connection as cpp-httplib reads and writes it, with an end to every request: the library bounds
-// only the pauses between bytes, so that a client that sends one now and then would have a thread
-// for as long as it likes.
+// The stream through which cpp-httplib reads and writes a connection, with a time limit for every
+// request: the library bounds only the pauses between bytes, so a client that sends a byte now and
+// then could occupy a thread for as long as it likes.
 //
 // Thread model: belongs to the thread that serves the connection.
 #pragma once
@@ -16,8 +16,8 @@
 namespace coxswain::serve {
 
 struct ConnectionLimits {
-  std::chrono::milliseconds pause;  // without a byte, while a request is read or an answer written
-  std::chrono::milliseconds request;  // from a request's first byte to its last, and of an answer
+  std::chrono::milliseconds pause;    // longest time without a byte of a request or answer
+  std::chrono::milliseconds request;  // from a request's first byte to its last; also of answers
   std::chrono::milliseconds idle;     // between requests
 };
 
@@ -26,12 +26,12 @@ class HttpConnection final : public httplib::Stream {
   HttpConnection(socket_t socket, const ConnectionLimits& limits)
       : socket_(socket), limits_(limits) {}
 
-  // Waits for the first byte of a request, whose time begins then. False: none comes in time, the
-  // client is gone, or `ending` says that nobody serves it any more.
+  // Waits for the first byte of a request, when its time limit begins. False: none arrives in time,
+  // the client is gone, or `ending` returns true because the server is ending.
   bool WaitForRequest(const std::function<bool()>& ending);
-  // Whether the request took too long: what is left of it is nothing to go on with.
+  // Whether the request took too long, so that the connection cannot be used any more.
   bool ran_out() const { return ran_out_; }
-  // Whether there is an answer to it, or a part of one.
+  // Whether an answer to the request has begun.
   bool answered() const { return writing_; }
 
   bool is_readable() const override;
@@ -44,7 +44,7 @@ class HttpConnection final : public httplib::Stream {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Waits for bytes, or for room: no longer than a pause may last, nor past the deadline.
+  // Waits until the socket is readable or writable, at most for a pause and not past the deadline.
   bool Wait(short events) const;
 
   const socket_t socket_;
@@ -53,7 +53,7 @@ class HttpConnection final : public httplib::Stream {
   bool writing_ = false;  // the answer has begun
   bool ran_out_ = false;
   std::array<char, 16 << 10> buffer_{};  // the library reads lines byte by byte
-  size_t begin_ = 0, end_ = 0;           // of what is in it
+  size_t begin_ = 0, end_ = 0;           // the range of unread bytes
 };
 
 }  // namespace coxswain::serve

@@ -1,4 +1,4 @@
-// Connections to threads; requests to the service.
+// Handing connections to threads, and requests to the service.
 #include "coordinator/serve/http_server.h"
 
 #include <sys/socket.h>
@@ -28,8 +28,8 @@ constexpr time_t kIdleMicroseconds = 100'000;
 constexpr int kTooSlow = 408;
 constexpr char kTooSlowReason[] = "the request took too long to come";
 
-// A fixed number of threads, and a short queue. Who finds it full waits: that is the thread that
-// accepts connections.
+// A fixed number of threads, and a short queue. When it is full, the thread that accepts
+// connections waits.
 class ConnectionThreads final : public httplib::TaskQueue {
  public:
   ConnectionThreads(int threads, std::function<void()> idle) : idle_(std::move(idle)) {
@@ -82,7 +82,7 @@ class ConnectionThreads final : public httplib::TaskQueue {
   std::vector<std::thread> threads_;
 };
 
-// What the library refuses by itself.
+// Requests that the library itself refuses.
 const char* Reason(int status, const httplib::Request& request) {
   switch (status) {
     case 400:
@@ -98,8 +98,9 @@ const char* Reason(int status, const httplib::Request& request) {
   }
 }
 
-// Whether a program of this machine asks. A proxy's requests come from this machine, too; and a
-// page in a browser may send only types of content that are none of its own making.
+// Whether the request comes from a program on this machine. A proxy's requests come from this
+// machine too, hence the check of its headers; a page in a browser cannot send this content type
+// without permission.
 bool IsTrusted(const httplib::Request& request) {
   const std::string& from = request.remote_addr;
   const bool here =
@@ -108,7 +109,7 @@ bool IsTrusted(const httplib::Request& request) {
          absl::StartsWith(request.get_header_value("Content-Type"), "application/json");
 }
 
-// What this thread serves: the library does not say it to those who make errors' answers.
+// The connection that this thread serves: the library does not pass it to handlers of errors.
 thread_local const HttpConnection* serving = nullptr;
 
 // The library's server, on connections whose requests end in time.
@@ -136,7 +137,7 @@ class BoundedServer final : public httplib::Server {
     return good;
   }
 
-  // The library tells nobody who has not sent the first line.
+  // The library sends no error to a client that has not sent the first line.
   static void TellTooSlow(HttpConnection* connection) {
     const std::string body = ErrorBody(kTooSlowReason);
     const std::string answer =

@@ -1,9 +1,8 @@
 // A ModelService over HTTP/1.1.
 //
-// A fixed number of connections are served at once, each by a thread of its own; further ones wait
-// in the system's backlog, which is bounded. A client that sends or takes nothing for the time-out,
-// or takes longer than a request may for all of its bytes, loses its connection. Whatever is
-// refused is told as JSON.
+// A fixed number of connections are served at once, each by its own thread; further ones wait in
+// the system's backlog, which is bounded. A client that sends or reads nothing for the time-out, or
+// takes too long for a whole request, loses its connection. Refusals are answered as JSON.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +17,7 @@ namespace coxswain::serve {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int port = 8501;  // 0: any that is free
+  int port = 8501;  // 0: any free port
   int connections = 64;
   size_t max_body_bytes = size_t{8} << 20;
   absl::Duration timeout = absl::Seconds(5);   // without a byte
@@ -27,7 +26,8 @@ struct HttpOptions {
 
 class HttpServer {
  public:
-  // Listens. `service` outlives it. Errors: Unavailable when the address cannot be had.
+  // Listens. `service` must outlive the server. Errors: Unavailable when the address cannot be
+  // used.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Listen(ModelService* service,
                                                             const HttpOptions& options);
   ~HttpServer();
@@ -35,7 +35,7 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   int port() const { return port_; }
-  // Serves until Stop was called and what was under way is answered. Once.
+  // Serves until Stop was called and all requests under way are answered. May be called once.
   void Serve();
   // From any thread, at any time.
   void Stop();

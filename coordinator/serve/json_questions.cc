@@ -1,4 +1,4 @@
-// What the requests have in common; suggestions; neighbours; versions.
+// The common parts of requests; suggestions; neighbours; versions.
 #include "coordinator/serve/json_questions.h"
 
 #include <utility>
@@ -16,7 +16,7 @@ using checkpoint::Json;
 
 constexpr int kMaxDepth = 8;
 constexpr int64_t kMaxK = 1000;
-// Of an instance: names of items, or words of a sum.
+// A list in an instance: names of items, or words of a sum.
 constexpr size_t kMaxNames = 10'000;
 
 template <typename... Args>
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const Json& json, const std::
   return names;
 }
 
-// An unknown key is a mistake: what it asks for would not be done.
+// An unknown key is an error, because it would have no effect.
 absl::Status CheckKeys(const Json& object, const std::string& where,
                        const std::vector<std::string>& known) {
   for (const auto& [key, value] : object.items()) {

@@ -1,4 +1,5 @@
-// JSON of the questions that TensorFlow Serving does not have: what to suggest, and what is near.
+// JSON of the requests that TensorFlow Serving does not have: suggestions, neighbours, and the
+// choice of a version.
 //
 //   {"instances": [{"user": "ada"}, {"items": ["Heat", "Ronin"]}], "k": 10, "exclude_known": true}
 //     -> {"predictions": [{"items": ["Collateral", ...], "scores": [4.1, ...]}, ...]}
@@ -34,13 +35,13 @@ struct NearestRequest {
   std::string table;  // empty: the model's own choice
 };
 
-// Errors: InvalidArgument, which tells where in the request; OutOfRange for more than `max_rows`.
+// Errors: InvalidArgument, naming the position in the request; OutOfRange for more than `max_rows`.
 absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, int64_t max_rows);
 absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64_t max_rows);
-// Nothing for the newest. Errors: InvalidArgument.
+// Nullopt for the newest. Errors: InvalidArgument.
 absl::StatusOr<std::optional<int64_t>> ParseVersionRequest(absl::string_view body);
 
-// A name, and how good it is.
+// A name and its score.
 struct Scored {
   std::string name;
   float score = 0;

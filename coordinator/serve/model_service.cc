@@ -35,12 +35,12 @@ Answer Show(const Json& json) {
   return {kOk, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"};
 }
 
-// Of a program that asks by another method than the path has.
+// For a request with a method that the path does not have.
 Answer WrongMethod(absl::string_view method, absl::string_view wanted) {
   return Error(kNotAllowed, absl::StrCat("wanted ", wanted, ", found ", method));
 }
 
-// Null: it is waited for.
+// Null: the server waits for a model.
 Json StatusOf(const ServedPtr& model) {
   Json version;
   version["version"] = absl::StrCat(model == nullptr ? 0 : model->version);
@@ -141,7 +141,7 @@ const model::NamedRows* TableOf(const ServedModel& model, const std::string& wan
     if (named.table() == wanted || (wanted.empty() && model.named.size() == 1)) return &named;
     names.push_back(named.table());
   }
-  // The one that people mean has the name of its vocabulary.
+  // By default the table that has the name of its vocabulary.
   const model::NamedRows* own = nullptr;
   int owns = 0;
   for (const model::NamedRows& named : model.named) {
@@ -311,7 +311,7 @@ Answer ModelService::Nearest(const ServedModel& model, absl::string_view body,
   std::string error;
   const model::NamedRows* const table = TableOf(model, request->table, &error);
   if (table == nullptr) return Error(kBad, error);
-  // In this thread: those that may ask at once are counted.
+  // Runs in this thread: the number of concurrent requests is limited.
   const auto found = table->Nearest(request->instances, request->k, env::NewInlinePool().get());
   if (absl::IsFailedPrecondition(found.status())) return Error(kBad, found.status().message());
   if (!found.ok()) return Failed(found.status());

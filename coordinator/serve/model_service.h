@@ -1,5 +1,5 @@
-// Answers to requests for a model, whatever brings them: TensorFlow Serving's REST paths, and what
-// supervisors and Prometheus ask for.
+// Answers requests for a model, independent of the transport: TensorFlow Serving's REST paths, and
+// those for supervisors and Prometheus.
 //
 //   GET  /v1/models                        the name
 //   GET  /v1/models/NAME                   status
@@ -36,13 +36,13 @@ struct ServiceOptions {
   std::string name = "model";
   int64_t max_rows = 10'000;  // in a request
   AdmissionOptions admission;
-  // Where checkpoints are followed: lets another one answer (CheckpointFollower::Use).
+  // If checkpoints are followed: chooses the one that answers (CheckpointFollower::Use).
   std::function<absl::StatusOr<VersionInUse>(std::optional<int64_t>)> use = {};
 };
 
-// Who asks.
+// The sender of a request.
 struct Caller {
-  bool trusted = true;  // a program of this machine, as far as one can tell
+  bool trusted = true;  // a program on this machine, as far as the server can tell
 };
 
 struct Answer {
@@ -53,15 +53,15 @@ struct Answer {
 
 class ModelService {
  public:
-  // Null: there is no model yet, and whoever asks for it is told so (503).
+  // `model` is null if there is no model yet; requests for it are then answered with 503.
   ModelService(ServedPtr model, ServiceOptions options);
   ModelService(SavedModel model, ServiceOptions options);
 
   Answer Handle(absl::string_view method, absl::string_view path, absl::string_view body,
                 const Caller& caller = {});
-  // The next requests go to this model; those under way end with theirs.
+  // New requests go to this model; requests under way keep theirs.
   void Replace(ServedPtr model);
-  // From here on it says that it is not ready; requests are still answered.
+  // From now on /readyz says that the server is not ready; requests are still answered.
   void StartDraining();
 
  private:

@@ -1,5 +1,5 @@
-// Notices that a saved model was replaced by a newer one, as `coxswain train --model-dir` does, and
-// loads that. Reads nothing but the manifest's place and time until it is another.
+// Notices when a saved model is replaced by a newer one, as `coxswain train --model-dir` does, and
+// loads that. Until then it only checks the manifest's identity and time.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,16 @@ class ModelWatch {
  public:
   struct Events {
     std::function<void(ServedPtr)> on_newer;
-    // A newer one that cannot be loaded, told once for each reason; it is tried again.
+    // Called when a newer model cannot be loaded, once for each reason; loading is tried again.
     std::function<void(const absl::Status&)> on_error;
   };
-  // What tells the model in a directory from one that replaces it; empty when there is none.
+  // A text that changes when the model in a directory is replaced; empty when there is none.
   static std::string IdentityOf(const std::string& directory);
-  // `loaded`: the identity of the model that answers, taken before that was loaded. The events come
-  // on a thread of its own.
+  // `loaded`: the identity of the current model, taken before it was loaded. Events are called on a
+  // separate thread.
   ModelWatch(std::string directory, std::string loaded, Events events,
              absl::Duration every = absl::Seconds(1));
-  // Waits for an event under way.
+  // Waits for an event that is being handled.
   ~ModelWatch();
   ModelWatch(const ModelWatch&) = delete;
   ModelWatch& operator=(const ModelWatch&) = delete;
@@ -39,7 +39,7 @@ class ModelWatch {
   const Events events_;
   const absl::Duration every_;
   std::string loaded_;
-  std::string error_;  // the last that was told
+  std::string error_;  // the last reported error
   absl::Notification ending_;
   std::thread thread_;
 };

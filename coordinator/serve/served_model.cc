@@ -19,7 +19,7 @@ absl::StatusOr<ServedPtr> Serve(std::shared_ptr<const predict::Predictor> predic
   served->version = source.steps();
   for (const model::SavedVariable& variable : source.variables()) {
     if (!variable.table || variable.vocabulary.empty()) continue;
-    // The texts are there once, whoever asks for them.
+    // The texts are shared by all of their users.
     std::shared_ptr<const data::Vocabulary> words =
         predictor == nullptr ? nullptr : predictor->VocabularyOf(variable.vocabulary);
     ASSIGN_OR_RETURN(served->named.emplace_back(),
@@ -33,7 +33,7 @@ absl::StatusOr<ServedPtr> Serve(std::shared_ptr<const predict::Predictor> predic
   return served;
 }
 
-// Whether its words can be asked for their neighbours, and nothing else.
+// Whether the model supports only neighbours of words.
 bool OnlyNeighbours(const job::JobSpec& job) {
   return job::KindOf(*job.model).predicts == job::Predicts::kNeighbours;
 }

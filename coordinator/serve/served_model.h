@@ -1,6 +1,6 @@
-// One version of a model, with all that it can be asked for.
+// One version of a model, with all the requests that it can answer.
 //
-// Thread model: immutable; any thread.
+// Thread model: immutable; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace coxswain::serve {
 
 struct ServedModel {
   int64_t version = 0;  // the steps of its training
-  // Of mapped files, before it was loaded (env::LostPages): when there are more, somebody has cut a
-  // file short, and what it says is worth nothing.
+  // The number of lost pages of mapped files before the model was loaded (env::LostPages). A higher
+  // number later means that a file was truncated and that predictions are invalid.
   int64_t lost_pages = 0;
-  // Nothing for a kind of model that predicts nothing of rows (word2vec).
+  // Nullopt for a kind of model that has no predictions for rows (word2vec).
   std::optional<SavedModel> model;
-  // Null for a kind of model that suggests nothing.
+  // Null for a kind of model that cannot suggest items.
   std::shared_ptr<const predict::Recommender> recommender;
-  // Its tables whose rows have names.
+  // The tables whose rows have names.
   std::vector<model::NamedRows> named;
 };
 

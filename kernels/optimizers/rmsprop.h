@@ -1,11 +1,12 @@
-// RMSProp: each weight has a rate of its own, by the mean of its late squared gradients. Unlike
-// adagrad's, it does not fall for ever.
+// RMSProp: each weight has its own learning rate, by a moving mean of its squared gradients. Unlike
+// adagrad's, the rate does not fall for ever.
 //
 //   g += l2 w;  v = rho v + (1 - rho) g^2;  w -= lr g / (sqrt(v) + eps)
 //
-// Tieleman and Hinton 2012 (lecture 6.5 of their course); epsilon as PyTorch has it: TensorFlow's
-// ResourceApplyRMSProp has it under the root. v is the slot `mean_square`. Of a table it moves only
-// the rows that a step touches, and v of the others does not decay, as TensorFlow's sparse update.
+// Tieleman and Hinton 2012 (lecture 6.5 of their course). epsilon is outside of the root as in
+// PyTorch; TensorFlow's ResourceApplyRMSProp has it under the root. v is the slot `mean_square`.
+// For a table, only the rows that a step touches move, and v of the others does not decay, as in
+// TensorFlow's sparse update.
 #pragma once
 
 #include <array>

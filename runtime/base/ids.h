@@ -1,5 +1,5 @@
-// The numbers that name things on the wire. All are plain integers there; here each is a type of
-// its own, so that no plan is taken for a data set and no epoch for a closure.
+// The numbers that identify objects on the wire. They are plain integers there; here each kind is a
+// separate type, so that a plan cannot be passed for a data set or an epoch for a closure.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace coxswain {
 
-// A number of kind `Tag`. Plain numbers become one and it becomes a plain number by itself, as the
-// wire and counters want it; one kind does not become another, nor is it compared with one. It has
-// the same bytes as `Number`.
+// A number of kind `Tag`. It converts implicitly from and to plain numbers, for the wire and
+// counters. Different kinds neither convert to each other nor compare. It has the same bytes as
+// `Number`.
 template <typename Tag, typename Number>
 class Id {
  public:
@@ -38,7 +38,7 @@ class Id {
   friend Hash AbslHashValue(Hash state, Id id) {
     return Hash::combine(std::move(state), id.number_);
   }
-  // In a message, see absl::StrCat.
+  // For absl::StrCat.
   operator absl::AlphaNum() const { return absl::AlphaNum(number_); }  // NOLINT: see above
   friend std::ostream& operator<<(std::ostream& out, Id id) { return out << id.number_; }
 
@@ -59,7 +59,7 @@ using ClosureId = Id<struct ClosureTag, uint64_t>;        // unique in an epoch,
 using PlanId = Id<struct PlanTag, uint32_t>;              // unique in an epoch, from 1
 using DatasetId = Id<struct DatasetTag, uint32_t>;        // unique in an epoch, from 1
 using ShardId = Id<struct ShardTag, uint32_t>;            // unique in an epoch, from 1
-// Of the cluster's layout: grows when a PS was lost.
+// The generation of the cluster's layout: grows when a PS was lost.
 using Generation = Id<struct GenerationTag, uint64_t>;
 
 }  // namespace coxswain

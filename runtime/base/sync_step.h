@@ -7,7 +7,7 @@
 
 namespace coxswain {
 
-// As it travels with each of its closures.
+// The step as it is sent with each of its closures.
 struct SyncStep {
   ClosureId first = 0;  // its first closure; 0: the closure belongs to none
   uint32_t count = 0;   // how many closures it takes
@@ -26,10 +26,11 @@ struct SyncStep {
   bool Has(ClosureId closure) const { return closure >= first && closure - first < closures(); }
 };
 
-// All contributions to a step are held in memory until the last one is there.
+// Bounded because all gradients of a step are held in memory until the last one has arrived.
 constexpr uint32_t kMostReplicas = 4096;
 
-// What may be said of this closure; all that come from outside are asked.
+// Whether `step` is possible for this closure. Every step that comes from a peer is checked with
+// this.
 inline bool IsPossible(const SyncStep& step, ClosureId closure) {
   return step.first != 0 && step.count >= 1 && step.count <= kMostReplicas &&
          step.backup <= kMostReplicas && !(step.free && (step.backup > 0 || step.after != 0)) &&

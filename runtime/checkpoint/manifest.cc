@@ -1,5 +1,5 @@
-// Each part of a manifest to JSON and from it, what is checked of closures and shards, and the file
-// as a whole.
+// Conversion of each part of a manifest to and from JSON, the checks of closures and shards, and
+// the file as a whole.
 #include "runtime/checkpoint/manifest.h"
 
 #include <cstring>
@@ -20,9 +20,9 @@ namespace coxswain::checkpoint {
 namespace {
 
 constexpr char kFormat[] = "coxswain-checkpoint";
-constexpr int kVersion = 1;  // of the format; grows when older programs would misread it
+constexpr int kVersion = 1;  // of the format; incremented when older programs would misread it
 constexpr int kJobStateDepth = 100;
-// Who resumes goes through all of them, one by one.
+// A resumed job goes through all of them, one by one.
 constexpr ClosureId kMostOpenClosures = ClosureId{1} << 26;
 
 absl::Status Bad(absl::string_view what) { return absl::InvalidArgumentError(what); }
@@ -32,14 +32,14 @@ std::string Tail(absl::string_view body) {
   return absl::StrCat(",\n  \"crc32\": ", Crc32(0, body.data(), body.size()), "\n}\n");
 }
 
-// A reader of one object's keys that remembers the first thing that was wrong.
+// A reader of one object's keys that remembers the first error.
 class Fields {
  public:
   explicit Fields(const Json& json) : json_(json) {
     if (!json.is_object()) status_ = Bad(absl::StrCat("wanted an object, found ", Shortly(json)));
   }
 
-  // The value of `key`; null, and an error, when it is not there.
+  // The value of `key`; null, and an error, when it is missing.
   const Json* Get(const char* key) {
     if (!status_.ok()) return nullptr;
     const auto found = json_.find(key);
@@ -271,7 +271,7 @@ absl::Status CheckShard(const proto::SavedShard& saved) {
   if (!saved.deltas().empty() && !shard.variable().table())
     return bad("deltas to what is no table");
   for (const ShardFile& f : FilesOf(saved)) {
-    // A name, not a path: what lies outside the checkpoint is none of its files.
+    // A name, not a path, because a checkpoint has no files outside of its directory.
     if (f.file.empty() || f.file == "." || f.file == ".." || absl::StrContains(f.file, '/') ||
         absl::StrContains(f.file, '\0')) {
       return bad("wanted a file of the checkpoint's directory, found ", Shortly(f.file));
@@ -420,7 +420,7 @@ std::string ToJson(const Manifest& manifest) {
   for (const CheckpointClosure& c : manifest.closures) closures.push_back(ClosureToJson(c));
   Json& data = json["data"] = Json::array();
   for (const DatasetProgress& d : manifest.data) data.push_back(DataToJson(d));
-  // As an object for readers; whatever else it may be comes back as it was.
+  // Written as an object for human readers; any other text is read back unchanged.
   Json state =
       manifest.job_state.empty() ? Json::object() : ParseJson(manifest.job_state, kJobStateDepth);
   json["job_state"] = state.is_object() ? std::move(state) : Json(manifest.job_state);

@@ -1,12 +1,13 @@
-// What a checkpoint is: a directory with one safetensors file per shard and a manifest.json that
-// names them with their checksums, written last and made visible by renaming the directory. A
-// directory of checkpoints holds "checkpoint-000001", "checkpoint-000002", ... Each has all that it
-// needs: what has not changed since an older one is there as a link to its file, and of a table may
-// be an older file with deltas, see delta_files.h.
+// A checkpoint: a directory with safetensors files for each shard and a manifest.json that names
+// them with their checksums, written last and made visible by renaming the directory. A directory
+// of checkpoints holds "checkpoint-000001", "checkpoint-000002", ... Each of them is complete:
+// files that have not changed since an older checkpoint are hard links to its files, and a table
+// may consist of an older file with deltas, see delta_files.h.
 //
 // Each shard's file is a consistent cut of its rows, optimizer slots, ledger and counters;
-// different shards may be cut at different moments. `closures` are all that some shard may lack:
-// after a restore they run again, under their old ids, and the shards that have them drop them.
+// different shards may be cut at different moments. `closures` lists all closures that some shard
+// may lack: after a restore they run again, under their old ids, and the shards that have them drop
+// them.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +30,18 @@ namespace coxswain::checkpoint {
 
 struct CheckpointClosure {
   ClosureId id = 0;
-  std::string function;  // its name: plans have other numbers in another session
+  std::string function;  // its name, because numbers of plans differ between sessions
   bool has_ticket = false;
   Ticket ticket;
   uint32_t steps = 1;
   uint64_t seed = 0;
-  // It ran when every closure below this id was complete, and does so again.
+  // The closure ran when every closure below this id was complete, and must do so again.
   ClosureId after = 0;
-  SyncStep sync;  // that it belongs to, if to any; without `after`
+  SyncStep sync;  // the step that it belongs to, if any; without `after`
   std::vector<Tensor> arguments;
 };
 
-// How far the training has come in a data set: the examples of all closures below next_closure.
+// The position of training in a data set: the examples of all closures below next_closure.
 struct DatasetProgress {
   DatasetId dataset = 0;
   uint64_t fingerprint = 0;  // of the data
@@ -52,20 +53,20 @@ struct Manifest {
   std::string job;      // name of the job; may be empty
   Epoch epoch = 0;      // of the session that wrote it
   absl::Time written;
-  // Every closure below `low_water` is in all shards; `next_closure` is the first that was not
-  // scheduled yet. What lies between and is not in `closures` changed nothing.
+  // All shards have every closure below `low_water`; `next_closure` is the first that was not
+  // scheduled yet. Closures in between that are not in `closures` changed nothing.
   ClosureId low_water = 1;
   ClosureId next_closure = 1;
-  int64_t steps = 0;  // training steps below next_closure: the data position, for people
+  int64_t steps = 0;  // training steps below next_closure: the data position, for display
   std::vector<proto::SavedShard> shards;    // `file` relative to the checkpoint's directory
   std::vector<CheckpointClosure> closures;  // by ascending id
   std::vector<DatasetProgress> data;        // by ascending id; older manifests have none
-  // A JSON object of whoever runs the job; it comes back without its white space, an empty text as
-  // "{}", and a text that is none as it was.
+  // A JSON object of the program that runs the job. It is read back without white space; an empty
+  // text is read as "{}", and a text that is not JSON unchanged.
   std::string job_state;
 
   int64_t bytes() const;          // of all shard files
-  int64_t written_bytes() const;  // of those that are no links to an older checkpoint's
+  int64_t written_bytes() const;  // of files that are not links to an older checkpoint's
 };
 
 // A file of a shard: the first has all rows, the others are deltas to it.
@@ -73,10 +74,10 @@ struct ShardFile {
   std::string file;  // as in SavedShard
   uint64_t bytes = 0;
   uint32_t crc32 = 0;
-  int64_t rows = 0;  // of a delta
+  int64_t rows = 0;  // for a delta
 };
 std::vector<ShardFile> FilesOf(const proto::SavedShard& shard);
-// The same shard with the whole paths of its files, which are in this directory.
+// The same shard with full paths of its files, which are in this directory.
 proto::SavedShard WithPaths(proto::SavedShard shard, const std::string& directory);
 
 // The manifest as JSON text, with a checksum of its own.
@@ -94,33 +95,36 @@ struct CheckpointEntry {
   std::string path;
   absl::StatusOr<Manifest> manifest = absl::UnknownError("not read");
 };
-// Newest first, with what is wrong with those that cannot be read. A directory that is not there
-// has none. Errors: when it cannot be listed.
+// Newest first, with the errors of those that cannot be read. A directory that does not exist has
+// none. Errors: when it cannot be listed.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(env::FileSystem* files,
                                                              const std::string& directory);
 
-// Of the checkpoint in directory `path`. Errors: DataLoss, also when it is not there.
+// Reads the manifest of the checkpoint in directory `path`. Errors: DataLoss, also when it does not
+// exist.
 absl::StatusOr<Manifest> ReadManifest(env::FileSystem* files, const std::string& path);
 
-// Whether every file is there and has its size; reads none. Errors: DataLoss naming the file.
+// Checks that every file exists and has the right size; reads no file. Errors: DataLoss naming the
+// file.
 absl::Status CheckSizes(env::FileSystem* files, const std::string& path, const Manifest& manifest);
 
-// Size and checksum of every file. Errors: DataLoss naming the first file that is torn or altered.
+// Verifies size and checksum of every file. Errors: DataLoss naming the first file that is torn or
+// altered.
 absl::Status VerifyCheckpoint(env::FileSystem* files, const std::string& path,
                               const Manifest& manifest);
 
-// The newest checkpoint that verifies; `skipped` gets what is wrong with newer ones.
-// Errors: NotFound when there is none at all; DataLoss when none of those there is good.
+// The newest checkpoint that verifies; `skipped` gets the errors of newer ones. Errors: NotFound
+// when there are no checkpoints; DataLoss when none of them is good.
 absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(env::FileSystem* files,
                                                      const std::string& directory,
                                                      std::vector<absl::Status>* skipped);
 
-// Removes what is older than the `keep` (at least 1) newest ones whose manifest is good and whose
-// files have their sizes, and what unfinished ones left ("checkpoint-*.tmp"); nothing else. Damaged
-// ones that are newer stay until they are old. The newest good checkpoint is never removed: when
-// something is to go, checkpoints are verified from the newest on until one is good, which reads
-// all its bytes. No such reading for `known_good`, the number of one that was written just now.
-// Not to be called on a loop.
+// Removes checkpoints that are older than the `keep` (at least 1) newest ones whose manifest is
+// good and whose files have their sizes, and remains of unfinished ones ("checkpoint-*.tmp");
+// nothing else. Newer damaged ones stay until they are old enough. The newest good checkpoint is
+// never removed: before anything is removed, checkpoints are verified from the newest on until one
+// is good, which reads all of its bytes. `known_good`, the number of a checkpoint that was just
+// written, is not verified again. Must not be called on a loop.
 absl::Status PruneCheckpoints(env::FileSystem* files, const std::string& directory, int keep,
                               uint64_t known_good = 0);
 

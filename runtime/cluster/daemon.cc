@@ -1,5 +1,5 @@
-// From the connections' threads to the loop (Handler); messages by kind; hellos and control
-// requests; the session's end and its lease; status.
+// Passing messages from the connections' threads to the loop (Handler); messages by kind; hellos
+// and control requests; the session's end and its lease; status.
 #include "runtime/cluster/daemon.h"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace coxswain::cluster {
 namespace {
 
-// How often a daemon looks for memory while its coordinator is silent, at most.
+// The shortest interval of memory checks while the coordinator is silent.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(250);
 
 bool IsData(const net::Message& message) {
@@ -33,8 +33,8 @@ bool IsData(const net::Message& message) {
 
 }  // namespace
 
-// Brings what happens on one connection to the daemon's loop, or at once to whoever takes it. It
-// holds no daemon memory of its own: the listener's destructor waits until no handler runs.
+// Passes the events of one connection to the daemon's loop, or handles data at once. It does not
+// own the daemon: the listener's destructor waits until no handler runs.
 class Daemon::Handler final : public net::ConnectionHandler {
  public:
   Handler(Daemon* daemon, std::shared_ptr<net::Connection> connection)
@@ -59,7 +59,7 @@ class Daemon::Handler final : public net::ConnectionHandler {
   }
 
   void OnClosed(absl::Status status) override {
-    // That a peer goes is no news; that what it sent was torn or too large is.
+    // The end of a connection is not logged, but a malformed or too large message is.
     if (absl::IsDataLoss(status) || absl::IsResourceExhausted(status)) {
       LogWarning(daemon_->TaskName(), " loses a connection: ", status.message());
     }
@@ -134,13 +134,13 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, net::Message message) 
             : absl::FailedPreconditionError("the first message must be a hello"));
     return;
   }
-  // What comes late on a connection that the coordinator gave up is of a time before its new one.
+  // Late messages on a connection that the coordinator gave up precede its new connection.
   if (peer->role == proto::COORDINATOR && coordinator_connection_.lock() != peer->connection) {
     peer->connection->Close(absl::FailedPreconditionError("a newer connection has taken over"));
     return;
   }
-  // A worker that was set up for a session that ended; also when its coordinator began another one
-  // here and has not brought back yet what the worker knows of.
+  // A worker that was set up for a session that has ended; even when its coordinator has begun
+  // another session here and has not yet restored the state that the worker expects.
   if (peer->role == proto::WORKER && type != net::MessageType::kPing && !IsOfSession(*peer)) {
     peer->connection->Close(
         WithDetail(absl::UnavailableError(absl::StrCat(TaskName(), " has lost its session")),
@@ -159,7 +159,7 @@ void Daemon::OnMessage(const std::shared_ptr<Peer>& peer, net::Message message) 
   }
 }
 
-// A coordinator keeps its lease by it; a worker that waits for a PS asks whether it is still there.
+// A coordinator renews its lease with it; a worker that waits for a PS checks that the PS is alive.
 void Daemon::OnPing(Peer* peer, const net::Message& message) {
   const auto ping = DecodeControl<proto::PingRequest>(message);
   if (!ping.ok() || peer->role == proto::OBSERVER || !gate_.Check(ping->session()).ok()) {
@@ -215,15 +215,15 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
     }
     case proto::COORDINATOR: {
       if (terminating_) return Terminated();
-      // Before it holds anything: a daemon that is not meant goes on with what it does.
+      // Checked before anything changes: a daemon that is not the expected one goes on undisturbed.
       if (hello.expected_incarnation() != 0 && hello.expected_incarnation() != incarnation_) {
         return Restarted();
       }
       if (hello.epoch() == 0) return gate_.CheckFree(env_->Monotonic());
       const bool was_held = gate_.held();
-      RenewByArrivals();  // the holder may be heard, and not handled yet
+      RenewByArrivals();  // a message of the holder may have arrived, but not been handled
       RETURN_IF_ERROR(gate_.Hello(hello, env_->Monotonic(), env_->Now(), fresh));
-      // First, so that what the end of its session cancels is not reported to it as failed.
+      // First, so that work that the end of its session cancels is not reported to it as failed.
       if (auto old = coordinator_connection_.lock(); old != nullptr && old != peer->connection) {
         old->Close(absl::UnavailableError("a newer connection has taken over"));
       }
@@ -236,8 +236,8 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
         if (was_held) OnSessionEnd();
         LogInfo("session of coordinator ", hello.name(), " begins, epoch ", hello.epoch());
       }
-      // The hello that began the session may have come late, from an attempt to connect that nobody
-      // waited for any more: this one, too, finds nothing here.
+      // The hello that began the session may have been a late one, from an attempt to connect that
+      // was already given up: then this hello finds no state either.
       *fresh = !session_used_;
       // A reconnect of the same epoch keeps the state, but replies go to the new connection.
       OnSessionStart(peer);
@@ -341,9 +341,9 @@ void Daemon::WatchLease() {
   });
 }
 
-// A coordinator that stood still for longer than its lease (Ctrl-Z, a machine that is moved) is to
-// find all as it was: it goes when another one comes, which is let in from now on, or when there is
-// no room for it.
+// A coordinator that stood still for longer than its lease (Ctrl-Z, a migrated machine) must find
+// its state unchanged. The state is dropped when another coordinator comes, which is admitted from
+// now on, or when memory runs short.
 void Daemon::CheckLease() {
   loop_->AssertOnLoop();
   const std::string lease = absl::FormatDuration(gate_.lease());
@@ -357,7 +357,7 @@ void Daemon::CheckLease() {
                ": what it has here is kept for it until another one comes");
   }
   if (!options_.memory_wanted || !options_.memory_wanted()) return;
-  // It may be there still, and must not take what is cancelled now for failed closures.
+  // The coordinator may still be alive, and must not take cancelled closures for failed ones.
   if (auto coordinator = coordinator_connection_.lock()) {
     coordinator->Close(
         absl::UnavailableError(absl::StrCat(TaskName(), " heard nothing of its coordinator for ",
@@ -372,7 +372,7 @@ void Daemon::RenewByArrivals() {
   if (coordinator == nullptr || coordinator->connection == nullptr) return;
   if (coordinator->connection != coordinator_connection_.lock()) return;
   const absl::Duration heard = absl::Nanoseconds(coordinator->heard.load());
-  // Only forward: the lease ran out, so nothing was handled that arrived later than this.
+  // Only forward: the lease ran out, so no message that arrived later than this was handled.
   if (env_->Monotonic() - heard <= gate_.lease()) gate_.Renew(heard);
 }
 

@@ -1,4 +1,4 @@
-// What flags mean (Resolve, SecretOf, RootsOf), how the process ends, and main.
+// The meaning of flags (Resolve, SecretOf, RootsOf), the end of the process, and main.
 #include "runtime/cluster/daemon_main.h"
 
 #include <malloc.h>
@@ -35,9 +35,9 @@ namespace {
 constexpr int kUsageError = 2;
 constexpr int kCannotListen = 4;
 constexpr int kDeviceLostCode = 5;
-// Below it what a silent coordinator has here is given up for others.
+// Below this share of free memory, the state of a silent coordinator is dropped.
 constexpr double kLittleMemory = 0.05;
-// Of an end in order.
+// The time for an orderly end.
 constexpr absl::Duration kEndTime = absl::Seconds(2);
 
 struct Flags {
@@ -53,7 +53,7 @@ struct Flags {
   int secret_fd = -1;
   std::vector<std::string> roots;
   bool exit_with_parent = false;
-  uint64_t incarnation = 0;  // a plain number: CLI11 reads no other
+  uint64_t incarnation = 0;  // a plain number, as CLI11 requires
 };
 
 // "host:port" -> host, port; the address was checked before.
@@ -100,20 +100,21 @@ absl::Status Resolve(const std::string& job, Flags* flags) {
   return absl::OkStatus();
 }
 
-// Who the daemon obeys. On loopback there is always a secret: other users of this machine are
-// strangers too.
+// The secret that the daemon uses. On loopback there is always one, because other users of this
+// machine are strangers too.
 absl::StatusOr<net::Secret> SecretOf(const Flags& flags) {
   if (flags.secret_fd >= 0) return net::Secret::ReadDescriptor(flags.secret_fd);
-  // Of its user alone, anyway.
+  // Reachable only by its user, in any case.
   if (!flags.local_socket.empty() && flags.secret.file.empty()) return net::Secret();
   return net::FindSecret(flags.secret, /*make=*/net::IsLoopback(flags.host));
 }
 
-// Which files it reads and writes for others. Where only processes of this machine come from, those
-// have the secret of a user who could do all that himself.
+// The directories in which it reads and writes files for others. If only processes on this machine
+// can connect, they have the secret of this user, who could access the files anyway.
 absl::StatusOr<env::Roots> RootsOf(const Flags& flags) {
   std::vector<std::string> roots = flags.roots;
-  // Whoever can command it there is this user, or has his secret; with --insecure it is anybody.
+  // There, anyone who can command the daemon is this user or has the user's secret; with --insecure
+  // it is anybody.
   const bool own =
       !flags.local_socket.empty() || (net::IsLoopback(flags.host) && !flags.secret.insecure);
   if (roots.empty() && own) return env::Roots();
@@ -146,8 +147,8 @@ int Complain(const absl::Status& status, int code) {
   return code;
 }
 
-// From now on the process ends in kEndTime at the latest, or at once by another of these signals,
-// which are blocked. What then still runs is a kernel, or reads a file.
+// From now on the process ends within kEndTime, or at once by another of these signals, which are
+// blocked. Work that then still runs is a kernel, or reads a file.
 void BoundTheEnd(const sigset_t& signals) {
   std::thread([signals] {
     timespec left{absl::ToInt64Seconds(kEndTime), 0};
@@ -172,11 +173,11 @@ int WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
       kUsageError);
 }
 
-// gRPC takes the memory of each frame from malloc, which by default gives it back to the system at
+// gRPC allocates the memory of each frame with malloc, which by default returns it to the system at
 // once: the next frame would fault in every page again.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the most that it takes
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest value that malloc accepts
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
 #endif
 }
@@ -245,7 +246,7 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   if (flags.exit_with_parent) {
     const pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent || parent == 1) return 0;  // it is gone already
+    if (getppid() != parent || parent == 1) return 0;  // the parent is gone already
   }
   // Blocked before any thread starts, so that only sigwait below sees them.
   sigset_t signals;
@@ -253,11 +254,11 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // Scripts start what is in the background with SIGINT ignored, and sigwait does not always get
-  // what is ignored.
+  // Scripts start background processes with SIGINT ignored, and sigwait does not always get ignored
+  // signals.
   for (const int number : {SIGTERM, SIGINT}) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
-  // A logout, or a terminal that closes, is no reason to end; and there is nothing to read anew.
+  // A logout, or a closed terminal, is no reason to end; and there is no configuration to reload.
   signal(SIGHUP, SIG_IGN);
   env::RaiseFileLimit();
 
@@ -280,7 +281,7 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   options.incarnation = flags.incarnation;
   options.memory_wanted = [] { return FreeMemoryShare() < kLittleMemory; };
   options.devices = std::move(devices);
-  // Nothing in this process can use the device again, and another life of it has no state to miss.
+  // This process cannot use the device again, and a restarted one has lost no state.
   options.device_lost = [](const absl::Status&) { _exit(kDeviceLostCode); };
   auto daemon = factory(env.get(), transport.get(), options);
   if (absl::Status s = daemon->Start(); !s.ok()) return Complain(s, kCannotListen);

@@ -67,7 +67,7 @@ void NumericTransform::ApplyAll(absl::Span<const double> values, float* out) con
     for (const double value : values) *out++ = Apply(value);
     return;
   }
-  // Most numbers of which one takes the logarithm are counts, and small.
+  // Most numbers with a logarithm are small counts.
   constexpr int kCounts = 1024;
   static const auto* const counts = [] {
     auto* const logarithms = new std::vector<float>;
@@ -101,7 +101,7 @@ NumericTransform FitTransform(FeatureSpec::Normalization kind, absl::Span<const 
     double sum = 0;
     for (const uint32_t row : training_rows) sum += values[row];
     transform.shift = sum / count;
-    // A second pass: sums of squares lose everything for time stamps.
+    // A second pass, because sums of squares lose all precision for time stamps.
     double squares = 0;
     for (const uint32_t row : training_rows) {
       squares += (values[row] - transform.shift) * (values[row] - transform.shift);

@@ -35,7 +35,7 @@ class Gzip final : public ByteSource {
   absl::StatusOr<size_t> Read(char* out, size_t bytes) override {
     const int count = gzread(file_, out, static_cast<unsigned>(bytes));
     if (count < 0) RETURN_IF_ERROR(Error());
-    // A torn file ends like a whole one but for the error it leaves.
+    // A torn file ends like a complete one, except for the error.
     if (static_cast<size_t>(count) < bytes) RETURN_IF_ERROR(Error());
     return static_cast<size_t>(count);
   }
@@ -162,7 +162,7 @@ class Zstd final : public ByteSource {
   std::vector<char> buffer_;
   ZSTD_inBuffer from_{nullptr, 0, 0};
   bool at_end_ = false;        // of the file
-  bool within_frame_ = false;  // or behind one whose last bytes were not written out yet
+  bool within_frame_ = false;  // or after one whose last bytes have not been returned yet
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The bytes of a file from its begin to its end, unpacked where they are gzip or zstd. The only
-// place that knows zlib's and zstd's readers.
+// The bytes of a file from beginning to end, decompressed if they are gzip or zstd. The only
+// wrapper of zlib's and zstd's readers.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace coxswain::data {
 
-// Whether a file that begins so is zstd: a frame, or one that is skipped and stands before one.
+// Whether a file with this beginning is zstd: it starts with a frame or a skippable frame.
 bool IsZstd(absl::string_view begin);
 // Whether it is a stream of zlib, in the forms that no text and no TFRecord begins with. `begin`:
 // some hundred bytes, or all.
@@ -25,11 +25,11 @@ class ByteSource {
   // not recognised. `name` is for messages. Errors: ResourceExhausted without memory.
   static absl::StatusOr<std::unique_ptr<ByteSource>> OfDescriptor(const std::string& name, int fd);
 
-  // How many bytes were written to `out`: fewer than `bytes` only at the end. Errors: DataLoss for
-  // what is damaged or torn; InvalidArgument for a directory; Unavailable with the system's reason.
-  // Messages begin with the name.
+  // Returns the number of bytes written to `out`: fewer than `bytes` only at the end. Errors:
+  // DataLoss for damaged or torn data; InvalidArgument for a directory; Unavailable with the
+  // system's reason. Messages begin with the name.
   virtual absl::StatusOr<size_t> Read(char* out, size_t bytes) = 0;
-  // Whether it unpacks; known after the first read.
+  // Whether the data is compressed; known after the first read.
   virtual bool packed() const = 0;
 };
 

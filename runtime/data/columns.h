@@ -1,4 +1,4 @@
-// The columns of a data set in memory, one entry a row: numbers, ids, lists of ids.
+// The columns of a data set in memory, one entry per row: numbers, ids, lists of ids.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class IdArray {
     }
   }
   void Append(absl::Span<const int64_t> ids) {
-    uint64_t high = 0;  // bits that 4 bytes have no room for
+    uint64_t high = 0;  // bits that do not fit into 4 bytes
     for (const int64_t id : ids) high |= static_cast<uint64_t>(id ^ id >> 63) >> 31;
     if (!wide_.empty() || high != 0) {
       Widen();
@@ -37,10 +37,10 @@ class IdArray {
     narrow_.resize(before + ids.size());
     for (size_t i = 0; i < ids.size(); ++i) narrow_[before + i] = static_cast<int32_t>(ids[i]);
   }
-  // All of them, where each takes 4 bytes, or 8; else null.
+  // All ids, if each takes 4 bytes (narrow) or 8 bytes (wide); else null.
   const int32_t* narrow() const { return narrow_.empty() ? nullptr : narrow_.data(); }
   const int64_t* wide() const { return wide_.empty() ? nullptr : wide_.data(); }
-  // Room for so many in all.
+  // Reserves room for this total number of ids.
   void Reserve(size_t ids) { wide_.empty() ? narrow_.reserve(ids) : wide_.reserve(ids); }
   size_t size() const { return wide_.empty() ? narrow_.size() : wide_.size(); }
   int64_t operator[](size_t i) const { return wide_.empty() ? narrow_[i] : wide_[i]; }
@@ -53,7 +53,7 @@ class IdArray {
     narrow_.clear();
     wide_.clear();
   }
-  // Bytes that the ids take.
+  // Memory of the ids, in bytes.
   int64_t bytes() const {
     return static_cast<int64_t>(narrow_.size() * sizeof(int32_t) + wide_.size() * sizeof(int64_t));
   }
@@ -85,7 +85,7 @@ class NumericColumn : public Column {
 
  private:
   std::string name_;
-  std::vector<float> values_;  // of a vector: row after row
+  std::vector<float> values_;  // for vectors: row after row
   int64_t width_;
 };
 
@@ -138,10 +138,10 @@ struct RaggedIds {
 };
 
 // <name>.values: i64 [n], <name>.offsets: i32 [B+1] and, when there are weights, <name>.weights:
-// f32 [n]. Of a list longer than max_values (when > 0), a sample.
+// f32 [n]. A list longer than max_values (when > 0) gives a sample.
 class RaggedColumn : public CategoricalColumn {
  public:
-  // `index` keeps the samples of several columns apart.
+  // `index` makes the samples of several columns independent.
   RaggedColumn(std::string name, RaggedIds lists, bool weighted, int64_t max_values, uint64_t index)
       : name_(std::move(name)),
         lists_(std::move(lists)),

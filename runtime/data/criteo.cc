@@ -11,7 +11,7 @@ namespace {
 
 using proto::FeatureSpec;
 
-constexpr size_t kMaxDigits = 18;  // of an integer; of a word 16
+constexpr size_t kMaxDigits = 18;  // of an integer; a word has up to 16
 
 bool IsInteger(absl::string_view text) {
   if (!text.empty() && text.front() == '-') text.remove_prefix(1);
@@ -28,7 +28,7 @@ bool IsWord(absl::string_view text) {
   return text.size() <= 16;
 }
 
-// One class for the three kinds of fields: a virtual call less for each field.
+// One class for the three kinds of fields, which saves a virtual call per field.
 class CheckedSink : public FieldSink {
  public:
   CheckedSink(char kind, std::unique_ptr<FieldSink> sink) : kind_(kind), sink_(std::move(sink)) {}
@@ -57,7 +57,7 @@ class CheckedSink : public FieldSink {
     return text == "0" || text == "1";
   }
 
-  // The same, of words of 8 characters at once; bytes before `limit` may be read.
+  // The same, 8 characters at a time; bytes before `limit` may be read.
   bool Fits(absl::string_view text, const char* limit) const {
     if (kind_ == 'C' && text.size() - 1 < 8 && limit - text.data() >= 8) {
       return word::AreHexadecimal(word::Load(text.data(), text.size()));

@@ -1,4 +1,4 @@
-// Columns and their names, records without quotes, records with them, and where an error stands.
+// Columns and their names, records without quotes, records with quotes, and positions of errors.
 #include "runtime/data/csv_reader.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ const char* SkipBlanks(const char* p, const char* end, absl::string_view separat
   return p;
 }
 
-// Turns "" into " in place; returns what is left.
+// Turns "" into " in place; returns the result.
 absl::string_view Unescape(absl::string_view field) {
   char* out = const_cast<char*>(field.data());  // the reader's own window
   char* const begin = out;
@@ -214,7 +214,7 @@ int64_t CsvReader::NextPlain(int64_t bytes) {
     used = ends[at - 1] + size_t{1};
     ++plain_records_;
   }
-  // What was looked at for nothing is not to cost more than what was found.
+  // Bounds the cost of bytes scanned in vain by that of the records found.
   const auto fields = static_cast<size_t>(plain_records_) * columns;
   plain_fields_ = fields == most ? std::min(4 * most, kMostFields) : 2 * fields;
   record_line_ = next_line_;
@@ -358,7 +358,7 @@ absl::StatusOr<CsvReader::Scan> CsvReader::ScanQuoted(size_t* used, int64_t* lin
   for (const char* p = begin;;) {
     if (format_.trim) p = SkipBlanks(p, end, separator);
     positions_.push_back({*line, p - line_start + 1});
-    const char* stop = nullptr;  // behind the field: a separator, a line end or the file's end
+    const char* stop = nullptr;  // the end of the field: a separator, a line end or the file's end
     if (p != end && *p == '"') {
       RETURN_IF_ERROR(ScanQuotedField(p, line, &line_start, &stop));
       if (stop == nullptr) return Scan::kNeedMore;

@@ -1,10 +1,9 @@
 // Records of a CSV file, one after the other, without a copy per field.
 //
-// Lines end with LF or CRLF; blank lines are skipped; gzip is unpacked. With quoting, a field that
-// starts with a quote runs to the closing one, may hold separators and line ends, and "" in it is a
-// quote; a quote further inside a field is a character like any other. A comment is a line where a
-// record could begin: within quotes there is none.
-// Thread model: one thread.
+// Lines end with LF or CRLF; blank lines are skipped; gzip is decompressed. With quoting, a field
+// that starts with a quote runs to the closing quote, may hold separators and line ends, and "" in
+// it is a quote; a quote elsewhere in a field is an ordinary character. A comment is recognised
+// only where a record could begin, not within quotes. Thread model: one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,48 +26,47 @@ struct CsvFormat {
   bool header = false;
   std::vector<std::string> columns;  // without either, the columns are named "1", "2", ...
   bool quoting = false;
-  int64_t skip_lines = 0;  // of the file's first, which are not looked at
-  std::string comment;     // a line that begins with this is no record; empty: there are none
-  // Spaces and tabs around fields, but not within quotes, are left out; a line of nothing else is
-  // a blank one.
+  int64_t skip_lines = 0;  // number of lines to skip at the beginning of the file
+  std::string comment;     // lines that begin with this are skipped; empty: no comments
+  // Strips spaces and tabs around fields, but not within quotes; a line of only these is blank.
   bool trim = false;
 };
 
 class CsvReader {
  public:
-  // Reads as far as the column names.
-  // Errors: InvalidArgument for an empty separator or an empty file; those of InputFile.
+  // Opens the file and reads the column names. Errors: InvalidArgument for an empty separator or an
+  // empty file; those of InputFile.
   static absl::StatusOr<std::unique_ptr<CsvReader>> Open(const std::string& path, CsvFormat format);
   static absl::StatusOr<std::unique_ptr<CsvReader>> OfInput(std::unique_ptr<InputFile> input,
                                                             CsvFormat format);
-  // Of records from the middle of a file whose columns are known: without a header.
+  // A reader for records from the middle of a file whose columns are known, without a header.
   // `first_line`: the number of the input's first line.
   static std::unique_ptr<CsvReader> OfBlock(std::unique_ptr<InputFile> input, CsvFormat format,
                                             std::vector<std::string> columns, int64_t first_line);
 
   const std::vector<std::string>& columns() const { return columns_; }
-  // "; the header line is not in UTF-8 ..." where that may be why a column is not found, or "".
+  // "; the header line is not in UTF-8 ..." if that may be why a column is not found, else "".
   std::string HeaderProblem() const;
-  // The number of the column of that name.
-  // Errors: NotFound with the columns that there are and the nearest name; InvalidArgument when two
-  // columns have it.
+  // The number of the column with this name. Errors: NotFound, listing the columns and the nearest
+  // name; InvalidArgument when two columns have the name.
   absl::StatusOr<int> FindColumn(absl::string_view name) const;
 
   // Reads the next record; false at the end. Every record has columns().size() fields.
   // Errors: InvalidArgument "file:line:column: wanted ..., found ..."; those of InputFile.
   absl::StatusOr<bool> Next();
-  // Of the last record; valid until the next call of Next.
+  // The fields of the last record; valid until the next call of Next.
   absl::Span<const absl::string_view> fields() const { return fields_; }
   int64_t line() const { return record_line_; }  // where the record starts, from 1
   // InvalidArgument `file:line:column: field 3 ("rating"): wanted <wanted>, found "x"`. Line and
   // column (bytes, from 1) are where the field starts.
   absl::Status FieldError(int field, absl::string_view wanted) const;
 
-  // Many records at once: those that come next and are plain, each on a line of its own, without
-  // quotes and with columns().size() fields. How many; 0: the next one is not, or there is none in
-  // the window, and Next reads it. `bytes`: no record is read that begins behind so many.
+  // Reads many records at once: the next records that are plain, that is, each on its own line,
+  // without quotes and with columns().size() fields. Returns their number; 0: the next record is
+  // not plain, or there is none in the window, and Next must read it. `bytes`: no record is read
+  // that begins after this many bytes.
   int64_t NextPlain(int64_t bytes);
-  // Of these; valid until the next call of Next or NextPlain.
+  // The fields of these records; valid until the next call of Next or NextPlain.
   FieldColumn plain_column(int column) const;
   int64_t plain_line() const { return record_line_; }  // where the first one starts
   // As FieldError.
@@ -76,7 +74,7 @@ class CsvReader {
 
   const std::string& path() const { return input_->path(); }
   InputFile* input() { return input_.get(); }
-  int64_t next_line() const { return next_line_; }                  // behind the last record
+  int64_t next_line() const { return next_line_; }                  // after the last record
   uint64_t content_hash() const { return input_->content_hash(); }  // complete after the end
 
  private:
@@ -89,19 +87,19 @@ class CsvReader {
   CsvReader(std::unique_ptr<InputFile> input, CsvFormat format)
       : input_(std::move(input)), format_(std::move(format)) {}
 
-  // A record of NextPlain that begins at `begin` ends with the last of `ends`.
+  // Whether the record that begins at `begin`, and whose fields end at `ends`, is plain.
   bool IsPlain(const char* base, size_t begin, const uint32_t* ends) const;
   absl::Status SkipLines();
   absl::Status ReadColumns();
-  // A line that is not blank, but has no record.
+  // Whether a line that is not blank holds no record.
   bool IsLeftOut(const char* begin, const char* end) const;
   // The next record that is not blank, with any number of fields.
   absl::StatusOr<bool> NextRecord();
   void Split(absl::string_view line);
   absl::Status ReadQuoted();
   absl::StatusOr<Scan> ScanQuoted(size_t* used, int64_t* line);
-  // The field that starts at `p` with a quote; sets `*after` behind the closing one, or to null
-  // when the window ends before.
+  // Scans the field that starts at `p` with a quote; sets `*after` to the position after the
+  // closing quote, or to null when the window ends before it.
   absl::Status ScanQuotedField(const char* p, int64_t* line, const char** line_start,
                                const char** after);
   absl::Status More();
@@ -111,22 +109,23 @@ class CsvReader {
   std::unique_ptr<InputFile> input_;
   CsvFormat format_;
   std::vector<std::string> columns_;
-  bool pending_ = false;  // the first record was read to count its fields and is still to be given
+  bool pending_ = false;  // the first record was read to count its fields, and Next has yet to
+                          // return it
   int64_t next_line_ = 1;
   int64_t record_line_ = 0;
   std::vector<absl::string_view> fields_;
-  // Of plain records: where their fields end, in `plain_base_`, behind the -1 of the one before.
+  // For plain records: the ends of their fields, relative to `plain_base_`, after a leading -1.
   std::vector<uint32_t> plain_ends_;
   const char* plain_base_ = nullptr;
   int64_t plain_records_ = 0;
-  // How many are looked for at a time: at most so many that what is made of them stays in the
+  // The number of fields to find at a time, small enough that the values made from them stay in the
   // cache.
   static constexpr size_t kMostFields = 4096;
   size_t plain_fields_ = kMostFields;
   bool plain_ascii_ = false;
   const char* record_begin_ = nullptr;
   bool quoted_record_ = false;
-  // Of a quoted record's fields: where they start in the file, and which hold "".
+  // For the fields of a quoted record: where they start in the file, and which hold "".
   std::vector<Position> positions_;
   std::vector<size_t> escaped_;
   bool field_escaped_ = false;

@@ -12,8 +12,8 @@
 namespace coxswain::data {
 namespace {
 
-// By name: the order of a job's features and of a file's columns does not matter, nor do columns
-// that the job does not read.
+// Columns are found by name: the order of features and of columns does not matter, and columns that
+// the job does not read are ignored.
 absl::StatusOr<std::vector<int>> ColumnsToChain(const CsvReader& reader, const TableRows& rows) {
   std::set<std::string> names;
   for (const TableRows::Binding& binding : rows.bindings()) names.insert(binding.column);
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<int>> ColumnsToChain(const CsvReader& reader, const T
   return columns;
 }
 
-// The fields of a record, with nothing in the place of those that stand for a missing value.
+// The fields of a record, with missing values replaced by empty fields.
 class Fields {
  public:
   explicit Fields(const proto::CsvOptions& options) : options_(options) {}
@@ -34,7 +34,7 @@ class Fields {
   bool AppendTo(FieldSink* sink, absl::string_view field) const {
     return IsMissingValue(options_, field) ? sink->AppendMissing() : sink->Append(field);
   }
-  // The first row whose field is not what the sink wants, or -1.
+  // The first row whose field is not of the form that the sink wants, or -1.
   int64_t AppendTo(FieldSink* sink, const FieldColumn& fields) const {
     if (options_.missing_values().empty()) return sink->AppendFields(fields);
     for (int64_t row = 0; row < fields.rows(); ++row) {
@@ -56,7 +56,7 @@ using Sinks = std::vector<std::pair<int, FieldSink*>>;  // and the number of eac
 absl::Status AppendPlain(const Fields& values, const Sinks& sinks, const std::vector<int>& chained,
                          int64_t records, CsvReader* reader, TableRows* rows) {
   absl::Status wrong;
-  int64_t good = records;  // before the first that is wrong
+  int64_t good = records;  // records before the first error
   for (const auto& [column, sink] : sinks) {
     const int64_t bad = values.AppendTo(sink, reader->plain_column(column).First(good));
     if (bad < 0) continue;

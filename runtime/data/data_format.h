@@ -1,6 +1,6 @@
-// A format of data files: what a DatasetSpec of it leaves out and must not say, and how a file
-// becomes rows. Each is one file of runtime/data/formats, and a line in the list there. The keys by
-// which a job describes it are in coordinator/job/formats.
+// A format of data files: its defaults for and restrictions on a DatasetSpec, and how a file is
+// read into rows. Each format is one file in runtime/data/formats, and a line in the list there.
+// The keys with which a job describes it are in coordinator/job/formats.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace coxswain::data {
 
 class TableRows;  // runtime/data/table_rows.h
 
-// Whole rows from somewhere in a file, unpacked.
+// Whole rows from any position in a file, decompressed.
 struct FileBlock {
   std::string path;
-  std::vector<char> bytes;           // none where has_groups()
+  std::vector<char> bytes;           // empty if has_groups()
   int64_t first_line = 1;            // the number of its first line
-  std::vector<std::string> columns;  // of the file, in its order; none where lines have no columns
+  std::vector<std::string> columns;  // of the file, in its order; empty if lines have no columns
 
   // Where has_groups(): rows from `group_row` on of a group whose content has the hash, in a file
   // of this size; else the error is changed(). Without `changed` the file was not looked at before:
@@ -34,16 +34,16 @@ struct FileBlock {
   std::function<absl::Status()> changed = nullptr;
 };
 
-// Thread model: const methods from any thread.
+// Thread model: const methods may be called from any thread.
 class DataFormat {
  public:
   virtual ~DataFormat() = default;
-  // As DatasetSpec.format has it: "csv".
+  // The name in DatasetSpec.format: "csv".
   virtual const char* name() const = 0;
 
-  // Before a feature has its other name where it has but one (name and column).
+  // Called before features that have only one of name and column get the other.
   virtual void FillDefaults(proto::DatasetSpec* spec) const { (void)spec; }
-  // What holds of this format's specs only; after FillDefaults. Errors: InvalidArgument.
+  // Checks that are specific to this format; called after FillDefaults. Errors: InvalidArgument.
   virtual absl::Status Check(const proto::DatasetSpec& spec) const {
     (void)spec;
     return absl::OkStatus();
@@ -53,17 +53,18 @@ class DataFormat {
     (void)feature;
     return false;
   }
-  // False: a file is one long text, whose places are examples; ReadText reads it.
+  // False: a file is one long text, whose positions are examples; ReadText reads it.
   virtual bool has_rows() const { return true; }
-  // False: its files are read from begin to end only.
+  // False: its files can be read only from beginning to end.
   virtual bool has_blocks() const { return has_rows(); }
 
-  // Its rows end where lines do; all files that pipes bring are such.
+  // Its rows end at line ends; required of input from pipes.
   virtual bool has_lines() const { return has_blocks() && !has_groups(); }
 
-  // A file has columns, and its rows are in groups: it is read by these, not by ranges of bytes.
+  // True: files store columns in groups of rows, and are read by group instead of by ranges of
+  // bytes.
   virtual bool has_groups() const { return false; }
-  // Of such a file: the names of its columns. Errors: those of Read.
+  // The names of the columns of such a file. Errors: those of Read.
   virtual absl::StatusOr<std::vector<std::string>> GroupColumns(const std::string& path) const {
     return absl::UnimplementedError(path + ": it has lines");
   }
@@ -72,8 +73,8 @@ class DataFormat {
     return absl::UnimplementedError(path + ": it has lines");
   }
 
-  // The sink of a column of text; one that first makes sure that the field is what the format has
-  // there.
+  // Wraps the sink of a text column in one that first checks that the field is valid in this
+  // format.
   virtual std::unique_ptr<FieldSink> Checked(const std::string& column,
                                              std::unique_ptr<FieldSink> sink) const {
     (void)column;
@@ -82,17 +83,17 @@ class DataFormat {
   // Reads one file. Errors: those of ReadTable.
   virtual absl::Status Read(const proto::DatasetSpec& spec, const std::string& path,
                             TableRows* rows) const = 0;
-  // Reads a part of one, of which RowListener knows the place. Errors: those of Read; Unimplemented
-  // for a format that has no rows.
+  // Reads a block of a file, as reported to a RowListener. Errors: those of Read; Unimplemented for
+  // a format that has no rows.
   virtual absl::Status ReadBlock(const proto::DatasetSpec& spec, FileBlock block,
                                  TableRows* rows) const = 0;
 };
 
 // In the order of the list: runtime/data/formats/format_list.h.
 const std::vector<const DataFormat*>& AllDataFormats();
-// Null when there is none of that name.
+// Null when no format has this name.
 const DataFormat* FindDataFormat(absl::string_view name);
-// Of a spec that CheckSpec knows the format of.
+// The format of a spec that passed CheckSpec.
 const DataFormat& FormatOf(const proto::DatasetSpec& spec);
 
 }  // namespace coxswain::data

@@ -1,5 +1,5 @@
 // Loading: a text, or a table's features, label and history. Then orders and batches of tickets,
-// and what is asked of vocabularies and groups. What is streamed is in streamed_dataset.cc.
+// and queries of vocabularies and groups. Streamed data sets are in streamed_dataset.cc.
 #include "runtime/data/dataset.h"
 
 #include <algorithm>
@@ -303,7 +303,7 @@ absl::Status Dataset::DescribeColumns() {
 std::vector<uint32_t> Dataset::DrawNumbers(const Ticket& ticket) const {
   std::vector<uint32_t> numbers;
   numbers.reserve(static_cast<size_t>(ticket.size()));
-  // Blocks of examples are put in another order; what is left of one stays at the end.
+  // Blocks of examples are permuted; an incomplete block stays at the end.
   const int64_t blocks = num_examples(ticket.part) / block_;
   const Permutation order(static_cast<uint64_t>(blocks),
                           StreamKey(order_.seed, kShuffleStream, ticket));
@@ -433,7 +433,7 @@ std::vector<int64_t> Dataset::training_counts(const std::string& feature) const 
   if (const proto::IndexedFeature* indexed = Indexed(feature)) {
     std::vector<int64_t> counts(indexed->training_counts().begin(),
                                 indexed->training_counts().end());
-    // Of hash buckets that are not counted there are none.
+    // Hash buckets that are not counted have no counts.
     if (!counts.empty()) counts.resize(static_cast<size_t>(found->vocabulary->size()), 0);
     return counts;
   }

@@ -1,16 +1,16 @@
-// A data set: columns, parts, vocabularies, and batches by ticket. Its rows are in memory, or it is
-// streamed: then there is an index, and rows are read from the files when a ticket names them
-// (stream/).
+// A data set: columns, parts, vocabularies, and batches by ticket. Its rows are in memory, or the
+// data set is streamed: then it has an index, and rows are read from the files when a ticket names
+// them (stream/).
 //
 // Every machine that loads the same spec and files has the same data set: the same ids, the same
 // parts, the same order in each epoch, the same samples; so a ticket means the same batch
 // everywhere.
 //
-// Ids. A listed vocabulary has the ids in its order. A learned one has the values of the training
-// part, by falling count there, then by first appearance. What a vocabulary does not have goes to
-// oov_buckets; without these it is left out of a multi-valued feature and is an error in a feature
-// of one value. Vocabularies and the statistics of normalisation are never learned from other
-// parts; with DatasetSpec.learned nothing is learned at all.
+// Ids. In a listed vocabulary, ids follow the list's order. A learned vocabulary has the values of
+// the training part, in decreasing order of counts there, then by first appearance. Other values go
+// to oov_buckets; without these they are left out of a multi-valued feature and are an error in a
+// feature of one value. Vocabularies and the statistics of normalisation are never learned from
+// other parts; with DatasetSpec.learned nothing is learned.
 //
 // An example is a row; with DatasetSpec.query it is a query, all rows that belong to it, and what
 // is said of tickets, parts and orders holds for queries.
@@ -19,9 +19,9 @@
 // that are held out in runs (text_parts.h); its order is drawn by blocks of places; see
 // skip_gram.h.
 //
-// Parts. Each row's part is drawn from a hash of (seed, row). The training part is shuffled anew in
-// each epoch when the spec says so; the others are in the order of the files. A data set that is
-// streamed has the same parts, vocabularies and statistics, and another order.
+// Parts. Each row's part is drawn from a hash of (seed, row). If the spec says so, the training
+// part is shuffled in each epoch; the other parts are in the order of the files. A streamed data
+// set has the same parts, vocabularies and statistics, but another order of training.
 #pragma once
 
 #include <cstdint>
@@ -59,24 +59,24 @@ class StreamedRows;  // stream/streamed_rows.h
 // Thread model: immutable after Load; all methods may be called from any thread.
 class Dataset {
  public:
-  // Runs a task some time: on a thread of a pool, or in the caller.
+  // Runs a task, later on a thread of a pool or at once in the caller.
   using Background = std::function<void(absl::AnyInvocable<void()>)>;
 
   // Reads all files, into memory or, as DatasetSpec.stream says, for an index. Errors: see
   // CheckSpec (spec_check.h), ReadTable (table.h), IsStreamed and BuildIndex (stream/);
   // InvalidArgument also for two batch columns of one name.
-  // `reader`: who reads; with DatasetSpec.per_worker each has an order of its own.
+  // `reader`: number of the reader; with DatasetSpec.per_worker each reader has its own order.
   static absl::StatusOr<std::unique_ptr<Dataset>> Load(const proto::DatasetSpec& spec,
                                                        uint64_t reader = 0);
-  // As Load, whatever DatasetSpec.stream says.
+  // As Load, but always into memory, regardless of DatasetSpec.stream.
   static absl::StatusOr<std::unique_ptr<Dataset>> LoadInMemory(const proto::DatasetSpec& spec,
                                                                uint64_t reader = 0);
-  // What a model knows of its data, and no rows: DatasetSpec.learned has all of it, and no file of
-  // the data set is opened. Errors: those of CheckSpec and of the model's vocabularies.
+  // A data set without rows, with a model's vocabularies and statistics from DatasetSpec.learned;
+  // no file of the data set is opened. Errors: those of CheckSpec and of the model's vocabularies.
   static absl::StatusOr<std::unique_ptr<Dataset>> WithoutRows(const proto::DatasetSpec& spec);
-  // By an index that was made before; reads a few pages of each file. `background`: where blocks
-  // are read before they are asked for; null: they are not. Errors: FailedPrecondition when files
-  // have changed since, or the index is of another spec.
+  // Opens a streamed data set with an existing index; reads a few pages of each file. `background`:
+  // runs tasks that read blocks ahead; null: blocks are not read ahead. Errors: FailedPrecondition
+  // when files have changed since, or the index belongs to another spec.
   static absl::StatusOr<std::unique_ptr<Dataset>> OpenStreamed(
       const proto::DatasetSpec& spec, std::shared_ptr<const proto::DatasetIndex> index,
       uint64_t reader, Background background);
@@ -90,10 +90,10 @@ class Dataset {
     if (queries_ != nullptr) return queries_->count(part);
     return static_cast<int64_t>(rows(part).size());
   }
-  // What other tasks need to stream the same data set; null when it is in memory.
+  // The index, which other tasks need to stream the same data set; null when it is in memory.
   const std::shared_ptr<const proto::DatasetIndex>& index() const { return index_; }
-  // Of the bytes of the files and of the spec, less what no batch depends on (where the files are,
-  // widths and combiners of embeddings). The same on every machine.
+  // A hash of the bytes of the files and of the spec, without parts of the spec that no batch
+  // depends on (paths of files, widths and combiners of embeddings). The same on every machine.
   uint64_t fingerprint() const { return fingerprint_; }
   bool is_text() const { return text_ != nullptr; }
   // Features in the order of the spec, then "label" (unless the label is a feature or there is
@@ -102,7 +102,7 @@ class Dataset {
   // example's number in its part, in the order of the files, so that the tickets of an epoch have
   // each of 0 .. num_examples - 1 once. In the validation and test parts of a data set with a
   // history also "known.values" and "known.offsets": all training values of each example's group;
-  // with DatasetSpec.known_items what that says, and "known.group".
+  // with DatasetSpec.known_items the items that it selects, and "known.group".
   const std::vector<ColumnSpec>& columns(Part part) const {
     return specs_[part == Part::kTraining ? 0 : 1];
   }
@@ -110,15 +110,15 @@ class Dataset {
   // The batch of a ticket: tensors parallel to columns(part). The same ticket gives the same batch,
   // always and everywhere (with DatasetSpec.per_worker: for the same reader). Allocates per tensor,
   // never per row. Errors: OutOfRange for a ticket outside the part; ResourceExhausted for a batch
-  // with 2^31 values. `ahead`: of a data set that is streamed, where this task goes on when it is
-  // through with what lies near the ticket's examples (GroupOf), so that it is read ahead; null:
-  // with what comes after them. One that is none of this data set is ignored.
+  // with 2^31 values. `ahead`: for a streamed data set, where this task will go on after the
+  // examples near the ticket's (GroupOf), so that those blocks are read ahead; null: with the
+  // examples that follow. A ticket of another data set is ignored.
   absl::StatusOr<Batch> Read(const Ticket& ticket, const Ticket* ahead = nullptr) const;
-  // Tickets of one group need the same blocks of the files, and hardly any of those of another: who
-  // has read one has read the others' rows. 0: this ticket is no nearer to one than to another, as
-  // all are of data in memory.
+  // Tickets of one group need the same blocks of the files, and hardly any blocks of other groups,
+  // so a task that has read one of them has read the others' rows. 0: the ticket has no group, like
+  // all tickets of data in memory.
   uint64_t GroupOf(const Ticket& ticket) const;
-  // About the number of training examples in a group; 0: there are none.
+  // The approximate number of training examples in a group; 0: there are no groups.
   int64_t group_size() const;
   // Lets go of the blocks of a streamed data set that are in memory; who reads on parses them
   // again.
@@ -128,13 +128,13 @@ class Dataset {
   // empty.
   std::optional<std::string> PlaceOf(const Ticket& ticket) const;
 
-  // Ids of a categorical feature are 0..size-1, buckets included. A history shares the vocabulary
-  // of the feature it is of. 0 for a numeric or unknown feature, and for unbounded ids.
+  // Ids of a categorical feature are 0..size-1, including buckets. A history shares the vocabulary
+  // of the feature that it refers to. 0 for a numeric or unknown feature, and for unbounded ids.
   int64_t vocabulary_size(const std::string& feature) const;
   // Texts by id; ids beyond are out-of-vocabulary buckets. Null for hashed or unbounded ids, for
   // indices of libsvm, for a numeric or unknown feature.
   const std::vector<std::string>* vocabulary(const std::string& feature) const;
-  // The id of a text, a bucket included; for libsvm, of an index. Nothing when it has none.
+  // The id of a text, which may be a bucket; for libsvm, of an index. Nullopt when it has none.
   std::optional<int64_t> Lookup(const std::string& feature, absl::string_view text) const;
   // How texts of a categorical feature become ids; null for other features.
   std::shared_ptr<const Vocabulary> shared_vocabulary(const std::string& feature) const;
@@ -143,12 +143,14 @@ class Dataset {
   std::vector<int64_t> training_counts(const std::string& feature) const;
   // How numbers of the file became numbers of the batch; null for other features.
   const NumericTransform* transform(const std::string& feature) const;
-  // What a data set of other files needs to have the same ids and numbers, without the names and
-  // hashes of files: one for each feature that is no history.
+  // The vocabularies and statistics that a data set of other files needs for the same ids and
+  // numbers, without the names and hashes of files: one entry for each feature that is not a
+  // history.
   const std::vector<proto::LearnedFeature>& learned() const { return learned_; }
-  // What a model that is trained on this data set keeps of its rows, as DatasetSpec.trained.
+  // The identification of its rows that a model trained on this data set keeps, as
+  // DatasetSpec.trained.
   const proto::TrainedRows& trained_rows() const { return trained_rows_; }
-  // Whether the rows are those of DatasetSpec.trained.
+  // How the rows compare with those of DatasetSpec.trained.
   SinceTraining since_training() const { return since_training_; }
   // Examples of a part whose value of a feature is in a bucket. 0 for other features than those of
   // one value with a vocabulary.
@@ -157,7 +159,7 @@ class Dataset {
   // Of the label column, or of one of DatasetSpec.labels by its name; all zero when there is none.
   LabelSummary label_summary(Part part, const std::string& label = "") const;
 
-  // Of a data set with a history: the groups of all rows by first appearance. Else none.
+  // For a data set with a history: the groups of all rows, by first appearance. Else empty.
   const std::vector<std::string>& groups() const { return groups_; }
   std::optional<int64_t> FindGroup(absl::string_view name) const;
   // The training values of a group, ascending, a repeated one as often. Empty for an unknown group.
@@ -178,7 +180,7 @@ class Dataset {
   absl::Status BuildStreamed(const proto::DatasetSpec& spec, Background background);
   int64_t streamed_examples(Part part) const;
   absl::StatusOr<Batch> ReadStreamed(const Ticket& ticket, const Ticket* ahead) const;
-  // Null for a feature that the index has not.
+  // Null for a feature that the index does not have.
   const proto::IndexedFeature* Indexed(const std::string& feature) const;
   LabelSummary IndexedSummary(Part part, size_t label) const;  // a number of labels_
   // What draws the order of a ticket's epoch; nothing when it is that of the files.
@@ -189,7 +191,7 @@ class Dataset {
   absl::Status AddNumeric(const proto::DatasetSpec& spec, const proto::FeatureSpec& feature,
                           TableFeature* table);
   void AddVector(const proto::FeatureSpec& feature, TableFeature* table);
-  // Makes the vocabulary of a categorical feature, and its ids, what they stay.
+  // Makes the final vocabulary of a categorical feature, and its final ids.
   absl::Status FixIds(const proto::DatasetSpec& spec, int index, Table* table);
   void Remember(const proto::FeatureSpec& spec, const Feature& feature);
   void AddHistory(const proto::DatasetSpec& spec, Table* table);
@@ -199,10 +201,10 @@ class Dataset {
   absl::Status CheckTicket(const Ticket& ticket) const;
   // The examples of a ticket: their numbers in the part, in the order of the epoch.
   std::vector<uint32_t> DrawNumbers(const Ticket& ticket) const;
-  // How an epoch of training is ordered.
+  // The order of an epoch of training.
   struct Order {
     uint64_t seed = 0;
-    bool own = false;  // other readers have other orders
+    bool own = false;  // each reader has its own order
     bool shuffled = false;
   };
 

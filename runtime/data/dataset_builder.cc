@@ -11,7 +11,7 @@ DatasetBuilder::DatasetBuilder(const proto::DatasetSpec& spec)
 }
 DatasetBuilder::DatasetBuilder(const DatasetBuilder& other)
     : options_(std::make_unique<data::DatasetOptions>(*other.options_)) {}
-// What was moved from is an empty description: a later use finds no files, and says so.
+// A moved-from builder is an empty description: using it is an error that there are no files.
 DatasetBuilder::DatasetBuilder(DatasetBuilder&& other) noexcept
     : options_(std::exchange(other.options_, std::make_unique<data::DatasetOptions>())) {}
 DatasetBuilder& DatasetBuilder::operator=(DatasetBuilder other) noexcept {

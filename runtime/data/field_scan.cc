@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPiece = 64;
 
-// 64 bytes; a bit for each of them that is something.
+// 64 bytes, and bit masks with one bit per byte.
 #ifdef __SSE2__
 class Piece {
  public:
@@ -71,13 +71,13 @@ struct Scan {
   uint32_t* out;
   uint64_t not_ascii = 0;
 
-  // The piece at `at`, of which the first `size` bytes count. False: there is a quote.
+  // Scans the piece at `at`, of which the first `size` bytes are valid. False: it has a quote.
   bool Add(const Piece& piece, uint32_t at, size_t size) {
     const uint64_t all = size == kPiece ? ~uint64_t{0} : (uint64_t{1} << size) - 1;
     uint64_t bits = (piece.Equal(separator) | piece.Equal('\n')) & all;
     not_ascii |= piece.NotAscii() & all;
     const uint64_t quotes = quoting ? piece.Equal('"') & all : 0;
-    if (quotes != 0) bits &= (quotes & (~quotes + 1)) - 1;  // those before the first
+    if (quotes != 0) bits &= (quotes & (~quotes + 1)) - 1;  // bits before the first quote
     for (; bits != 0; bits &= bits - 1) {
       *out++ = at + static_cast<uint32_t>(std::countr_zero(bits));
     }

@@ -1,4 +1,5 @@
-// Where the fields of plain records end, found many bytes at a time, and the fields of a column.
+// Finds the ends of the fields of plain records, many bytes at a time; and views of the fields of a
+// column.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace coxswain::data {
 
-// Beyond the number of ends that are wanted, the array has room for so many.
+// The array for the ends must have room for this many more elements than are wanted.
 inline constexpr size_t kSpareEnds = 64;
 
 struct FieldEnds {
@@ -16,17 +17,18 @@ struct FieldEnds {
   bool ascii = false;  // all bytes up to the last end
 };
 
-// Writes to `ends` where in `text` separators and line ends (LF) stand, in their order: at most
-// `most` of them and, with `quoting`, none behind a quote. `text` has less than 2^32 bytes.
+// Writes to `ends` the positions of separators and line ends (LF) in `text`, in order: at most
+// `most` of them and, with `quoting`, none after a quote. `text` has less than 2^32 bytes.
 FieldEnds FindFieldEnds(absl::string_view text, char separator, bool quoting, uint32_t* ends,
                         size_t most);
 
-// The fields of one column of records that follow each other, each on a line of its own and without
-// quotes: a view on a reader's window. A carriage return at the end of a line is no part of it.
+// The fields of one column in consecutive records, each on its own line and without quotes: a view
+// of a reader's window. A carriage return at the end of a line does not belong to the field.
 class FieldColumn {
  public:
-  // `ends` points to where the field before the first one ends (-1 before the first of all); of the
-  // next record `stride` further on. `limit`: bytes before it may be read.
+  // `ends` points to the end of the field before the first one (-1 before the very first field);
+  // the same for the next record is `stride` elements further. `limit`: bytes before it may be
+  // read.
   FieldColumn(const char* base, const uint32_t* ends, size_t stride, int64_t rows, bool last,
               const char* limit, bool ascii)
       : base_(base),
@@ -47,7 +49,7 @@ class FieldColumn {
   }
   // All fields are ASCII. False: some may not be.
   bool ascii() const { return ascii_; }
-  // Bytes behind a field, up to here, may be read; they mean nothing.
+  // Bytes after a field, up to here, may be read, but have no meaning.
   const char* limit() const { return limit_; }
 
   FieldColumn First(int64_t rows) const {

@@ -19,7 +19,8 @@ History::History(std::vector<int32_t> group_of, int64_t groups, const IdArray& i
   for (const uint32_t row : training_rows) {
     values_[static_cast<size_t>(next[static_cast<size_t>(group_of_[row])]++)] = ids[row];
   }
-  // Sorted, the occurrences of one value are a range, found without a pass over the group.
+  // Because values are sorted, the occurrences of one value are a range, found without a pass over
+  // the group.
   for (size_t g = 0; g + 1 < offsets_.size(); ++g) {
     std::sort(values_.begin() + offsets_[g], values_.begin() + offsets_[g + 1]);
   }
@@ -46,7 +47,7 @@ absl::Span<const int64_t> History::Before(uint32_t row) const {
   return OfGroup(past_values_, group_of(row)).subspan(0, static_cast<size_t>(end - order.begin()));
 }
 
-// The values of an example: those of its group but [gap, gap + gap_size).
+// The values of an example: those of its group without [gap, gap + gap_size).
 struct HistoryColumn::Pick {
   absl::Span<const int64_t> values;
   int64_t gap = 0;

@@ -1,5 +1,5 @@
-// What a group (a user) has in the training part: the values of one feature by group, and where
-// rows have an order, what came before each.
+// The values of one feature in the training part by group (such as a user), and, if rows have an
+// order, the values before each row.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,14 @@ namespace coxswain::data {
 // Thread model: immutable.
 class History {
  public:
-  // `group_of` has the group of each row, `ids` its value; only `training_rows` are taken in (of a
-  // history for evaluations: whatever rows it is to know).
-  // `order`: of each row, or empty.
+  // `group_of` has the group of each row, `ids` its value; only `training_rows` are used (for a
+  // history for evaluations: the rows that it should cover). `order`: of each row, or empty.
   History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
           absl::Span<const uint32_t> training_rows, std::vector<double> order = {});
 
   int64_t groups() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   int32_t group_of(uint32_t row) const { return group_of_[row]; }
-  // Ascending; a value that several rows have is there as often.
+  // The values of a group, ascending, with repetitions.
   absl::Span<const int64_t> Values(int64_t group) const { return OfGroup(values_, group); }
   bool ordered() const { return !order_.empty(); }
   // Of an ordered one: the same by the order of their rows.
@@ -47,15 +46,15 @@ class History {
   std::vector<int64_t> offsets_;
   std::vector<int64_t> values_;
   std::vector<double> order_;  // of each row
-  // By group, each sorted by the order of the rows: their values, and where they are in the order.
+  // By group, each sorted by the order of the rows: their values, and their positions in the order.
   std::vector<int64_t> past_values_;
   std::vector<double> past_order_;
 };
 
 // <name>.values, <name>.offsets: the training values of each example's group. For training examples
-// without the example's own value (all its occurrences: else a repeated value would tell the model
-// what it is to predict). Of more than max_values (when > 0), a sample. Of an ordered history, for
-// all examples: what came before, the last max_values of it.
+// without the example's own value (all occurrences, because a repeated value would tell the model
+// what to predict). More than max_values (when > 0) give a sample. For an ordered history, and all
+// examples: the last max_values of the earlier values.
 class HistoryColumn : public Column {
  public:
   HistoryColumn(std::string name, const History* history, const IdColumn* own, int64_t max_values,
@@ -79,8 +78,8 @@ class HistoryColumn : public Column {
   uint64_t index_;
 };
 
-// <name>.values, <name>.offsets: all values of each example's group that the history has. Of a
-// history of its own also <name>.group, the group's number.
+// <name>.values, <name>.offsets: all values of each example's group that the history has. For a
+// history that the column owns, also <name>.group, the group's number.
 class KnownColumn : public Column {
  public:
   KnownColumn(std::string name, const History* history)
@@ -92,7 +91,7 @@ class KnownColumn : public Column {
 
  private:
   std::string name_;
-  std::unique_ptr<const History> own_;  // null: another's
+  std::unique_ptr<const History> own_;  // null: it uses another column's
   const History* history_;
 };
 

@@ -24,7 +24,8 @@ absl::Status CannotOpen(const std::string& path, int error) {
 }
 
 absl::StatusOr<int> OpenFile(const std::string& path) {
-  // Not to wait for a pipe's other end. A regular file may take its time: another program's lease.
+  // Avoids waiting for the other end of a pipe. Opening a regular file may take time, because of
+  // another program's lease.
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return CannotOpen(path, errno);
   RETURN_IF_ERROR(env::CheckRegular(path, status));
@@ -68,7 +69,7 @@ absl::Status InputFile::CheckText() {
                      ": wanted text in UTF-8, found UTF-16, by its first two bytes; `iconv "
                      "-f UTF-16 -t UTF-8` converts it"));
   }
-  // Without a mark: characters of ASCII have zero bytes beside them.
+  // UTF-16 without a byte order mark: ASCII characters have zero bytes beside them.
   if (end_ - begin_ >= 4) {
     const char* const p = begin();
     const bool little = p[0] != 0 && p[1] == 0 && p[2] != 0 && p[3] == 0;

@@ -1,5 +1,5 @@
-// A file of bytes, unpacked while reading when it is gzip or zstd, with a window on what is not
-// used yet.
+// A file of bytes, decompressed while reading if it is gzip or zstd, with a window on the bytes
+// that are not consumed yet.
 //
 // Thread model: one thread.
 #pragma once
@@ -23,15 +23,15 @@ constexpr size_t kMaxRecordBytes = size_t{64} << 20;
 
 class InputFile {
  public:
-  // Errors: NotFound, PermissionDenied, InvalidArgument for what is no regular file and for text in
-  // UTF-16, or Unavailable with the system's reason. A UTF-8 byte order mark is skipped.
+  // Errors: NotFound, PermissionDenied, InvalidArgument for anything but a regular file and for
+  // text in UTF-16, or Unavailable with the system's reason. A UTF-8 byte order mark is skipped.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
-  // The same of bytes that need be no text, whatever they begin with.
+  // The same for binary files: the beginning is not interpreted.
   static absl::StatusOr<std::unique_ptr<InputFile>> OpenBytes(const std::string& path);
-  // What comes from an open descriptor, which becomes its own: a pipe, say. `name` is for messages.
-  // Errors: as Open, once it is there.
+  // Reads from an open descriptor, such as a pipe, and takes ownership of it. `name` is for
+  // messages. Errors: as Open, when data is read.
   static absl::StatusOr<std::unique_ptr<InputFile>> OfDescriptor(const std::string& name, int fd);
-  // Bytes of the file `path` from somewhere in it, unpacked: what messages call by its name.
+  // Decompressed bytes from any position in the file `path`, which messages name.
   static std::unique_ptr<InputFile> OfBytes(const std::string& path, std::vector<char> bytes);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -46,17 +46,18 @@ class InputFile {
     begin_ += bytes;
   }
   // Makes the window longer at its end, or sets at_end.
-  // Errors: DataLoss for a packed file that is damaged or torn, OutOfRange when the window would
-  // pass kMaxRecordBytes, Unavailable with the system's reason. Messages start with the path.
+  // Errors: DataLoss for a compressed file that is damaged or torn, OutOfRange when the window
+  // would exceed kMaxRecordBytes, Unavailable with the system's reason. Messages start with the
+  // path.
   absl::Status More();
 
-  // Of all bytes read so far, unpacked: a file has the same, packed or not.
+  // Hash of all decompressed bytes read so far, so it does not depend on compression.
   uint64_t content_hash() const { return hash_.Finish(); }
 
-  // Of the next byte that is not consumed, unpacked.
+  // Position of the next byte that is not consumed, in the decompressed data.
   uint64_t offset() const { return read_ - (end_ - begin_); }
   bool packed() const { return source_ != nullptr && source_->packed(); }
-  // From here on what is consumed is hashed; the hash of what was consumed since the last call.
+  // Starts a new hash of the consumed bytes; returns the hash of those since the last call.
   uint64_t StartBlock() {
     const uint64_t hash = block_hash_.Finish();
     block_hash_ = StreamHash();
@@ -68,11 +69,11 @@ class InputFile {
   InputFile(std::string path, std::unique_ptr<ByteSource> source)
       : path_(std::move(path)), source_(std::move(source)) {}
   static absl::StatusOr<std::unique_ptr<InputFile>> Start(const std::string& name, int fd);
-  // What it begins with is text in UTF-8, as far as that shows.
+  // Checks that the beginning looks like text in UTF-8.
   absl::Status CheckText();
 
   std::string path_;
-  std::unique_ptr<ByteSource> source_;  // null: of bytes
+  std::unique_ptr<ByteSource> source_;  // null: from bytes in memory
   std::vector<char> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;

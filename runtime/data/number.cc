@@ -13,7 +13,7 @@ constexpr double kPowersOfTen[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                    1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
 
 // Up to 15 digits and a point: integer and power of ten are exact in f64, so that one division
-// rounds correctly. This covers nearly every field there is.
+// rounds correctly. This covers nearly every field.
 bool ParseShort(absl::string_view digits, double* number) {
   if (digits.size() > 16) return false;
   int64_t mantissa = 0;
@@ -36,7 +36,8 @@ bool ParseShort(absl::string_view digits, double* number) {
   return true;
 }
 
-// The digits of `chars` without the point among them; how many are behind it. -1: there is none.
+// Removes the point from the digits of `chars`; returns the number of digits after it. -1: there is
+// no point.
 int TakePoint(uint64_t* chars) {
   constexpr uint64_t kEach = 0x0101010101010101u;
   const uint64_t others = *chars ^ uint64_t { '.' } * kEach;  // 0 where there is a point

@@ -9,14 +9,14 @@
 
 namespace coxswain::data {
 
-// A finite decimal number, correctly rounded, white space around it ignored. False for anything
-// else: an empty text, "nan", "inf", "1,5", a number beyond the range of f64.
+// Parses a finite decimal number, correctly rounded; ignores white space around it. False for
+// anything else: an empty text, "nan", "inf", "1,5", a number beyond the range of f64.
 bool ParseNumber(absl::string_view text, double* number);
 
 // Digits only, at most 18 of them.
 bool ParseIndex(absl::string_view text, int64_t* index);
 
-// 8 characters of ASCII as a word, the first one lowest.
+// Arithmetic on 8 ASCII characters in a word, with the first one in the lowest byte.
 namespace word {
 
 inline constexpr uint64_t kZeros = 0x3030303030303030u;
@@ -34,7 +34,7 @@ inline bool AreDigits(uint64_t chars) {
   return ((chars & kHigh) | ((chars + 0x0606060606060606u) & kHigh) >> 4) == 0x3333333333333333u;
 }
 
-// Of digits: pairs of them, fours, and all eight.
+// The number that 8 digits stand for: combines pairs, then fours, then all eight.
 inline uint64_t Value(uint64_t chars) {
   chars = (chars & 0x0f0f0f0f0f0f0f0fu) * 2561 >> 8;
   chars = (chars & 0x00ff00ff00ff00ffu) * 6553601 >> 16;
@@ -53,8 +53,8 @@ inline bool AreHexadecimal(uint64_t chars) {
 
 }  // namespace word
 
-// Up to 15 digits, all of `text`. False says nothing: it may be a number all the same. Bytes before
-// `limit` may be read.
+// Parses a text of up to 15 digits. False: the text is something else, perhaps another form of
+// number. Bytes before `limit` may be read.
 inline bool ParseDigits(absl::string_view text, const char* limit, int64_t* number) {
   const size_t size = text.size();
   if (size - 1 > 14 || limit - text.data() < 8) return false;
@@ -69,7 +69,7 @@ inline bool ParseDigits(absl::string_view text, const char* limit, int64_t* numb
   return word::AreDigits(high) && word::AreDigits(low);
 }
 
-// As ParseNumber, and faster for what most fields have: bytes before `limit` may be read.
+// As ParseNumber, but faster for the most common forms. Bytes before `limit` may be read.
 bool ParseNumber(absl::string_view text, const char* limit, double* number);
 
 }  // namespace coxswain::data

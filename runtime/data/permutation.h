@@ -1,4 +1,4 @@
-// Random orders and samples that need no memory: any element can be asked for by itself.
+// Random orders and samples that need no memory: any element can be computed by itself.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class Permutation {
  public:
   Permutation(uint64_t size, uint64_t key);
 
-  // Where `position` < size is sent. O(1).
+  // The image of `position` < size. O(1).
   uint64_t operator()(uint64_t position) const {
     if (size_ <= 1) return position;
     do {
@@ -25,8 +25,8 @@ class Permutation {
     return position;
   }
 
-  // Where each of `to.size()` positions from `first` on is sent. Many are under way at a time,
-  // which one by one would wait for each other: whether a walk is over cannot be foreseen.
+  // The images of `to.size()` positions from `first` on. Works on many positions at a time, because
+  // single walks stall on branches that cannot be predicted.
   void Map(uint64_t first, absl::Span<uint64_t> to) const;
 
  private:
@@ -57,7 +57,7 @@ class Permutation {
 
 // Calls `take(index)` for `count` different indices in [0, population), a uniform sample without
 // replacement drawn by `key`, in no particular order; 0 <= count <= population. O(count) time, plus
-// population / 64 for small ones, and no allocation.
+// population / 64 for small populations, and no allocation.
 template <typename Take>
 void SampleIndices(uint64_t key, uint32_t population, uint32_t count, Take take) {
   constexpr uint32_t kMapped = 8192;

@@ -31,7 +31,7 @@ bool IsComment(const proto::CsvOptions& csv, absl::string_view line) {
   return !csv.comment().empty() && absl::StartsWith(line, csv.comment());
 }
 
-// Whether the line, without its end, has no row of CSV.
+// Whether the line, without its end, holds no CSV row.
 bool IsLeftOut(const proto::CsvOptions& csv, absl::string_view line) {
   if (absl::EndsWith(line, "\r")) line.remove_suffix(1);
   if (line.empty() || IsComment(csv, line)) return true;
@@ -39,8 +39,8 @@ bool IsLeftOut(const proto::CsvOptions& csv, absl::string_view line) {
          line.find_first_not_of(" \t") == absl::string_view::npos;
 }
 
-// Behind the field that begins at `at`, where its separator or line end is: quoted fields as
-// CsvReader has them. npos: it goes on behind the text.
+// The end of the field that begins at `at`, which is the position of its separator or line end;
+// quoted fields are as in CsvReader. npos: the field goes on after the text.
 size_t FieldEnd(const proto::CsvOptions& csv, absl::string_view text, size_t at) {
   const auto is_blank = [&] { return text[at] == ' ' || text[at] == '\t'; };
   while (csv.trim() && at < text.size() && is_blank() &&
@@ -62,7 +62,8 @@ size_t FieldEnd(const proto::CsvOptions& csv, absl::string_view text, size_t at)
   return separator == absl::string_view::npos ? line : at + separator;
 }
 
-// Behind the record that begins at `at`, its line end included. npos: it is not whole.
+// The end of the record that begins at `at`, including its line end. npos: the record is
+// incomplete.
 size_t RecordEnd(const proto::CsvOptions& csv, absl::string_view text, size_t at) {
   const size_t line = text.find('\n', at);
   if (line == absl::string_view::npos) return line;
@@ -127,7 +128,7 @@ absl::string_view RowBlocks::Window() const {
   return {input_->begin(), static_cast<size_t>(input_->end() - input_->begin())};
 }
 
-// Lines that are to be skipped, and then those that no reader counts: blank ones and comments.
+// Skips the lines to skip, and then lines that hold no record: blank lines and comments.
 absl::Status RowBlocks::SkipToFirstRow() {
   for (int64_t skipped = 0;;) {
     const size_t line = Window().find('\n');
@@ -151,13 +152,13 @@ absl::Status RowBlocks::ReadHeader(const proto::DatasetSpec& spec) {
   const absl::string_view first = text().substr(0, whole > 0 ? whole : text().size());
   if (spec.format() == kCriteoFormat) {
     columns_ = CriteoColumns();
-    // Files to be predicted come without the label, as the log's own test file.
+    // Files to predict have no label, like the log's own test file.
     const auto fields = std::count(first.begin(), first.end(), '\t') + 1;
     if (fields + 1 == static_cast<int64_t>(columns_.size())) columns_.erase(columns_.begin());
     return absl::OkStatus();
   }
   CsvFormat format = CsvFormatOf(csv_);
-  format.skip_lines = 0;  // they are behind us
+  format.skip_lines = 0;  // already skipped
   ASSIGN_OR_RETURN(
       const auto reader,
       CsvReader::OfInput(InputFile::OfBytes(path(), {first.begin(), first.end()}), format));

@@ -21,7 +21,7 @@ void RowPlaces::ShrinkToFit() {
 }
 
 const RowPlaces::File& RowPlaces::FileOf(int64_t row) const {
-  // Files without a row have the first row of the file behind them.
+  // A file without rows has the first row of the next file.
   const auto after = std::upper_bound(files_.begin(), files_.end(), row,
                                       [](int64_t r, const File& f) { return r < f.first_row; });
   return *(after - 1);

@@ -1,4 +1,4 @@
-// On which line of which file each row of a data set begins.
+// The file and line at which each row of a data set begins.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,19 @@
 
 namespace coxswain::data {
 
-// Thread model: immutable when all rows are there.
+// Thread model: immutable once all rows were added.
 class RowPlaces {
  public:
-  // The rows that follow are this file's.
+  // The following rows belong to this file.
   void StartFile(const std::string& path) { files_.push_back({path, rows_}); }
-  // The next row, with the line on which it begins, from 1. Memory grows only where lines are not
-  // counted as rows are: at blank lines, and at fields of several lines.
+  // Adds the next row, with the line on which it begins, from 1. Memory grows only where rows do
+  // not begin on consecutive lines: at blank lines, and at fields of several lines.
   void AddRow(int64_t line) { AddRows(line, 1); }
-  // Rows on lines that follow each other.
+  // Adds rows on consecutive lines.
   void AddRows(int64_t line, int64_t rows);
   void ShrinkToFit();
 
-  // "ratings.csv:17"; the row is one that was added.
+  // "ratings.csv:17"; the row must have been added.
   std::string Of(int64_t row) const;
   // The 17 of that.
   int64_t LineOf(int64_t row) const;
@@ -27,7 +27,7 @@ class RowPlaces {
   bool StartsFile(int64_t row) const { return FileOf(row).first_row == row; }
 
  private:
-  // From this row on lines are counted as rows are, until the next of these.
+  // From this row until the next Run, rows begin on consecutive lines.
   struct Run {
     int64_t row, line;
   };

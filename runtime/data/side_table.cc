@@ -1,5 +1,5 @@
-// A side table read from its file, the table itself, what a spec reads of side tables, and all of
-// them together.
+// Reading a side table from its file, the table itself, the columns that a spec reads, and all side
+// tables together.
 #include "runtime/data/side_table.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace coxswain::data {
 
 namespace {
 
-// Of an entry of the map, whose places are between half and seven eighths full. A key that is
-// longer than what a string has room for lies elsewhere.
+// Memory of an entry of the map, which is between half and seven eighths full. A key that is too
+// long for a string's inline buffer is stored separately.
 int64_t BytesOfKey(absl::string_view key) {
   constexpr size_t kInString = 15;
   constexpr size_t kEntry = sizeof(std::string) + sizeof(int64_t) + 1;
@@ -167,7 +167,7 @@ absl::StatusOr<std::shared_ptr<const SideTables>> SideTables::Read(const proto::
                        tables->table(other).spec().path(), " and in ", join.path(),
                        "; a prefix (dataset.join) tells them apart"));
     }
-    // The key of a table comes from what is before it.
+    // The key of a table comes from the rows or from earlier tables.
     for (int i = 0; i <= tables->size(); ++i) {
       const proto::JoinSpec& of = spec.joins(i);
       if (table.Column(of.left_on()) < 0) continue;

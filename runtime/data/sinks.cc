@@ -21,7 +21,7 @@ bool FitsFloat(double number) { return std::fabs(number) <= std::numeric_limits<
 
 constexpr char kWantedNumber[] = "a finite number (f32)";
 
-// A finite number, or one that is missing. False for anything else.
+// Parses a finite number, or a missing one. False for anything else.
 bool ReadNumber(const ColumnValues& values, int64_t value, double missing, double* number) {
   const int64_t entry = values.Entry(value);
   *number = missing;
@@ -75,7 +75,7 @@ class NumberSink : public FieldSink {
   std::vector<double>* numbers_;
 };
 
-// One column of a vector's.
+// One of the columns of a vector.
 class ElementSink : public FieldSink {
  public:
   ElementSink(const proto::FeatureSpec& spec, int element, TableFeature* feature)
@@ -108,7 +108,7 @@ class ElementSink : public FieldSink {
   }
 
  private:
-  // Where this element of the next rows is; the first column to come to them makes room.
+  // The position of this element in the next rows; the first column that reaches a row adds it.
   float* Rows(size_t rows) {
     size_t& filled = feature_.element_rows[element_];
     const size_t first = filled;
@@ -128,7 +128,7 @@ class VectorSink : public FieldSink {
  public:
   VectorSink(const proto::FeatureSpec& spec, std::vector<float>* vectors)
       : missing_(spec.missing_value()), width_(spec.width()), vectors_(vectors) {}
-  // Of files of text: numbers with white space between them.
+  // For text files: numbers separated by white space.
   bool Append(absl::string_view text) override {
     const std::vector<absl::string_view> numbers =
         absl::StrSplit(text, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty());
@@ -177,8 +177,8 @@ class VectorSink : public FieldSink {
 
 constexpr char kWantedUtf8[] = "text in UTF-8";
 
-// Gives a text its number; -1 when it has none, and then `*bad` tells whether it is no UTF-8. Only
-// a new text is looked at.
+// Returns the number of a text; -1 when it has none, and then `*bad` says whether it is invalid
+// UTF-8. Only new texts are checked.
 int32_t InternText(absl::string_view text, Interner* texts, bool* bad) {
   const int64_t before = texts->size();
   const int32_t id = texts->Intern(text);
@@ -190,7 +190,7 @@ int32_t InternText(absl::string_view text, Interner* texts, bool* bad) {
 class IdMaker {
  public:
   explicit IdMaker(TableFeature* feature) : feature_(feature) {}
-  // Nothing: the vocabulary lacks it, or it is wrong(), see Wanted.
+  // Nullopt: the vocabulary lacks it, or it is wrong(), see Wanted.
   std::optional<int64_t> Id(absl::string_view text) {
     if (feature_->vocabulary == nullptr) {
       const int32_t id = InternText(text, &feature_->texts, &bad_text_);
@@ -199,8 +199,8 @@ class IdMaker {
     bad_text_ = !IsUtf8(text);
     return bad_text_ ? std::nullopt : feature_->vocabulary->Find(text);
   }
-  // Of each of `texts`, which are fields of `column`, or pieces of them. The first for which Id has
-  // nothing, or their number.
+  // Ids for `texts`, which are fields of `column`, or pieces of them. Returns the index of the
+  // first without an id, or the number of texts.
   size_t Ids(absl::Span<const absl::string_view> texts, const FieldColumn& column, int64_t* ids) {
     bad_text_ = false;
     size_t good = texts.size();
@@ -218,7 +218,7 @@ class IdMaker {
     bad_text_ = found == good && good < texts.size();
     return found;
   }
-  // The last text may not just be left out.
+  // The last text is invalid, not merely left out.
   bool wrong() const {
     return bad_text_ || feature_->vocabulary == nullptr || feature_->vocabulary->unbounded();
   }
@@ -255,7 +255,7 @@ class EntryIds {
  private:
   IdMaker& maker_;
   uint64_t batch_ = 0;
-  std::vector<std::optional<int64_t>> ids_;  // by entry, of those that came
+  std::vector<std::optional<int64_t>> ids_;  // by entry, for those that have occurred
   std::string scratch_;
 };
 
@@ -292,7 +292,7 @@ class IdSink : public FieldSink {
   IdMaker maker_;
   EntryIds entries_{&maker_};
   TableFeature* feature_;
-  // Of a call of AppendFields.
+  // Scratch for a call of AppendFields.
   std::vector<absl::string_view> texts_;
   std::vector<int64_t> ids_;
 };
@@ -357,7 +357,7 @@ class IdListSink : public FieldSink {
   }
 
  private:
-  // Values outside a vocabulary without buckets are left out, as an unknown word of a text is.
+  // Values outside of a vocabulary without buckets are left out, like unknown words of a text.
   bool AppendOne(absl::string_view text) {
     if (text.empty()) return true;
     float weight = 1;
@@ -367,7 +367,8 @@ class IdListSink : public FieldSink {
     if (id && !weight_separator_.empty()) feature_->lists.weights.push_back(weight);
     return id || !maker_.wrong();
   }
-  // Takes the weight, if there is one, off the end of `value`: the separator may be in values too.
+  // Removes the weight, if there is one, from the end of `value`; the separator may also occur in
+  // values.
   bool CutWeight(absl::string_view* value, float* weight) {
     const size_t end = value->rfind(weight_separator_);
     if (end == absl::string_view::npos) return true;
@@ -397,7 +398,7 @@ class IdListSink : public FieldSink {
       if (p > begin) pieces_.emplace_back(begin, static_cast<size_t>(p - begin));
     }
   }
-  // All pieces, of the rows that ends_ tells.
+  // All pieces of all rows; ends_ has the end of each row.
   int64_t AppendPieces(const FieldColumn& fields) {
     RaggedIds& lists = feature_->lists;
     ids_.resize(pieces_.size());
@@ -431,7 +432,7 @@ class IdListSink : public FieldSink {
   }
 
   const std::string separator_, weight_separator_;
-  std::string wrong_;  // a value with a weight that is none
+  std::string wrong_;  // a value with an invalid weight
   std::string scratch_;
   IdMaker maker_;
   EntryIds entries_{&maker_};
@@ -476,7 +477,7 @@ class LabelSink : public FieldSink {
     }
     return -1;
   }
-  // Nothing is known of the row: it would be a negative one.
+  // A missing label must not count as a negative one.
   bool AppendMissing() override { return false; }
   bool AppendBool(bool truth) override {
     return positive_.empty() ? Append(truth ? "1" : "0") : FieldSink::AppendBool(truth);

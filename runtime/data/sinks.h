@@ -1,4 +1,4 @@
-// Where the fields of a row go: each sink turns the text of one column into values of one kind.
+// Sinks for the fields of a row: each sink converts the text of one column to values of one kind.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ namespace coxswain::data {
 class FieldSink {
  public:
   virtual ~FieldSink() = default;
-  // False when the text is not what Wanted says.
+  // False when the text is not of the form that Wanted describes.
   virtual bool Append(absl::string_view text) = 0;
-  // As Append, of a field that the file says nothing of.
+  // As Append, for a field that is missing in the file.
   virtual bool AppendMissing() { return Append(""); }
-  // Of files whose values have types. Where a number is wanted, a truth is 1 or 0.
+  // For files with typed values. As a number, true is 1 and false is 0.
   virtual bool AppendBool(bool truth) { return Append(truth ? "true" : "false"); }
   // Whether a row may have a list of values, of any length.
   virtual bool TakesLists() const { return false; }
@@ -35,17 +35,18 @@ class FieldSink {
   }
   virtual std::string Wanted() const = 0;
 
-  // Of some rows: the first whose field is not what Wanted says, or -1.
+  // Appends the fields of several rows; returns the first whose field is not of the form that
+  // Wanted describes, or -1.
   virtual int64_t AppendFields(const FieldColumn& fields);
 
-  // For files of columns. Appends a value for each row; the number of the first row whose value is
-  // not what Wanted says, or -1. What is not overridden gets the texts of the values, and
-  // AppendMissing for the others.
+  // For files of columns. Appends a value for each row; returns the number of the first row whose
+  // value is not of the form that Wanted describes, or -1. The default calls Append with the texts
+  // of the values, and AppendMissing for nulls.
   virtual int64_t AppendColumn(const ColumnValues& values);
 };
 
-// The sink of a feature that is read from a column of text. `feature` outlives it and has its
-// vocabulary when that is not to be learned.
+// The sink of a feature that is read from a column of text. `feature` must outlive it, and have a
+// vocabulary unless that is to be learned.
 std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableFeature* feature);
 // The sink of one of the columns of a feature of kind vector.
 std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int element,
@@ -53,11 +54,12 @@ std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int el
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);
 std::unique_ptr<FieldSink> NewWeightSink(std::vector<float>* weights);
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);
-// Of a key: gives `sink` the field that stands in a column of `tables`' table for it.
+// The sink of a key: looks up the key in a side table of `tables` and gives `sink` the field of its
+// column.
 std::unique_ptr<FieldSink> NewJoinedSink(std::shared_ptr<const SideTables> tables, int table,
                                          const std::string& column,
                                          std::unique_ptr<FieldSink> sink);
-// Of numbers, and of dates and times (seconds since 1970).
+// A sink for numbers, and for dates and times (seconds since 1970).
 std::unique_ptr<FieldSink> NewOrderSink(std::vector<double>* values);
 
 }  // namespace coxswain::data

@@ -1,5 +1,5 @@
-// Defaults; then what must hold of features by kind, of the label and of the split. What holds of
-// one format only is in formats/.
+// Defaults; then the checks of features by kind, of the label and of the split. Checks of a single
+// format are in formats/.
 #include "runtime/data/spec_check.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 using proto::DatasetSpec;
 using proto::FeatureSpec;
 
-// Ids of a feature; a vocabulary's words come to its buckets.
+// Number of ids of a feature; a vocabulary's words are added to its buckets.
 constexpr int64_t kMaxBuckets = int64_t{1} << 48;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;  // of a vector
 

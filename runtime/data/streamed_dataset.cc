@@ -35,13 +35,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
 
 absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
   ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
-  // Before a step waits for them. Who reads in no background may not read at all.
+  // Before a step waits for them. A task without a background may never read the data.
   if (background != nullptr) RETURN_IF_ERROR(UnpackFiles(*data));
   seed_ = spec.seed();
   order_.shuffled = spec.shuffle();
-  // As of the same data in memory; but a checkpoint of that has a position in another order.
+  // As for the same data in memory, but also with the order, because positions in checkpoints refer
+  // to it.
   fingerprint_ = HashPair(HashSpec(spec), HashPair(index_->content_hash(), index_->own_rows()));
-  // Which is drawn from these.
+  // The order is drawn from these.
   fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(index_->window()));
   for (const proto::IndexedBlock& block : index_->blocks()) {
     fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(block.training()));

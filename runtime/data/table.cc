@@ -20,7 +20,7 @@ namespace {
 using proto::DatasetSpec;
 using proto::FeatureSpec;
 
-// The vocabulary of a feature, as far as the files of the data set need not be read for it.
+// The vocabulary of a feature, if it does not depend on the files of the data set.
 absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetSpec& spec,
                                                                   const FeatureSpec& feature,
                                                                   TableRows* rows) {
@@ -42,7 +42,7 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetS
   return Vocabulary::OfTexts(std::move(texts), feature.oov_buckets());
 }
 
-// Data in memory may be as large as it is.
+// If data is always held in memory, side tables are not bounded.
 int64_t MostSideBytes(const DatasetSpec& spec) {
   return spec.stream().mode() == proto::StreamOptions::NEVER ? std::numeric_limits<int64_t>::max()
                                                              : SizesOf(spec.stream()).memory;
@@ -95,7 +95,7 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
   }
   if (table->side_tables != nullptr) rows->AddContent(table->side_tables->content_hash());
   const auto bind = [&](std::string column, std::unique_ptr<FieldSink> sink) {
-    // The key of a side table may itself come from one, which is before it.
+    // The key of a side table may come from an earlier side table.
     while (table->side_tables != nullptr) {
       const int from = table->side_tables->Find(column);
       if (from < 0) break;

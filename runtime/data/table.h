@@ -18,16 +18,16 @@
 namespace coxswain::data {
 
 struct TableFeature {
-  std::vector<double> numbers;  // numeric; missing ones replaced
-  std::vector<float> vectors;   // vector: so many for each row, as they are in the file
-  // Of a vector of several columns: how many rows have the number of each of them by now. Columns
-  // are filled row by row, or some rows of one before those of the next.
+  std::vector<double> numbers;  // numeric; missing values are replaced
+  std::vector<float> vectors;   // vector: `width` numbers per row, as in the file
+  // For a vector of several columns: the number of rows that have the number of each column so far.
+  // Columns are filled row by row, or several rows of one column at a time.
   std::vector<size_t> element_rows;
   // Categorical. While the vocabulary is to be learned (null), the ids are those of `texts`.
   RaggedIds lists;  // multi-valued
   IdArray ids;      // one value
   Interner texts;
-  int64_t known = 0;  // the first of `texts`: their ids stay, see DatasetSpec.known
+  int64_t known = 0;  // the number of first `texts` whose ids are fixed, see DatasetSpec.known
   std::shared_ptr<const Vocabulary> vocabulary;
 };
 
@@ -54,11 +54,11 @@ struct Table {
 
 class TableRows;  // runtime/data/table_rows.h
 
-// Vocabularies by feature; null where it has none yet.
+// Vocabularies by feature; null for a feature that has none yet.
 using KnownVocabularies = std::vector<std::shared_ptr<const Vocabulary>>;
 
-// Binds the columns that the spec uses to the columns of `table`, which is empty and stays where it
-// is. Vocabularies that are neither `known` nor to be learned are read from their files, and side
+// Binds the columns that the spec uses to the columns of `table`, which must be empty and must not
+// move. Reads vocabularies that are neither `known` nor to be learned from their files, and side
 // tables from theirs unless `table` has them. Errors: those of vocabulary files and of SideTables.
 absl::Status BindColumns(const proto::DatasetSpec& spec, const KnownVocabularies& known,
                          Table* table, TableRows* rows);

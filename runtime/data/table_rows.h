@@ -1,4 +1,4 @@
-// Where the rows of files go while a table is read.
+// The destination of rows while files are read into a table.
 #pragma once
 
 #include <cstdint>
@@ -19,39 +19,42 @@
 
 namespace coxswain::data {
 
-// A group of the rows of a file that has columns, not lines.
+// A row group of a file of columns.
 struct RowGroup {
   std::string path;
   int64_t group = 0;  // its number
   int64_t rows = 0;
   int64_t first_line = 1;  // the number of its first row in the file
-  uint64_t hash = 0;       // of what is read of it
-  int64_t bytes = 0;       // of the file, its share
+  uint64_t hash = 0;       // of the columns that are read
+  int64_t bytes = 0;       // its share of the file
 };
 
-// Sees rows as they are read, and what is between them in the file. Thread model: as TableRows.
+// Observes rows as they are read, and the positions in the file between them. Thread model: as
+// TableRows.
 class RowListener {
  public:
   virtual ~RowListener() = default;
-  // A file is open, and its first row comes next; `columns` are its names, if it has any.
+  // A file was opened, and its first row comes next; `columns` are the names of its columns, if it
+  // has any.
   virtual absl::Status OnFile(InputFile* input, absl::Span<const std::string> columns,
                               int64_t next_line) = 0;
-  // A row was added. The reader has consumed all of it, and nothing behind it.
+  // A row was added. The reader has consumed exactly the bytes up to its end.
   virtual absl::Status OnRow(InputFile* input, int64_t next_line) = 0;
-  // The file has no more rows, and all of it is consumed.
+  // The file has no more rows, and all of its bytes were consumed.
   virtual absl::Status OnEnd(InputFile* input) = 0;
 
-  // Of files of columns, instead of these: the rows of a group come next; some of them were added.
+  // For files of columns, instead of the calls above: the rows of a group come next; some rows of
+  // it were added.
   virtual absl::Status OnGroup(const RowGroup& group) = 0;
   virtual absl::Status OnGroupRows(int64_t rows) = 0;
-  // Of files of text: it need see no row before the input has gone on by so many bytes.
+  // For files of lines: the number of bytes for which the listener need not see rows.
   virtual int64_t bytes_left(const InputFile& input) const = 0;
-  // How many it wants to see at a time, at most.
+  // The most rows that it may be told of at a time.
   virtual int64_t piece_rows() const = 0;
 };
 
-// For a reader of files: each row goes to all sinks and lists and, as far as it is used, to the
-// chain; then it ends. Thread model: one thread.
+// For readers of files: a reader gives each row to all sinks and lists, and adds the used columns
+// to the chain; then it ends the row. Thread model: one thread.
 class TableRows {
  public:
   struct Binding {
@@ -59,23 +62,24 @@ class TableRows {
     std::unique_ptr<FieldSink> sink;
   };
 
-  // `table` outlives it. `mark`: of the chain.
+  // `table` must outlive it. `mark`: the chain's mark.
   TableRows(Table* table, int64_t mark) : table_(table), chain_(mark) {}
 
-  // A column of text is read into the sink; the indices of each row are appended to the list.
+  // Bind: a text column is read into the sink. BindIndices: the indices of each row are appended to
+  // the list.
   void Bind(const std::string& column, std::unique_ptr<FieldSink> sink) {
     bindings_.push_back({column, std::move(sink)});
   }
   void BindIndices(RaggedIds* list) { index_lists_.push_back(list); }
-  // A column that is bound by its key, for a side table has it; no file may have it, too.
+  // A column of a side table, which is bound through its key; no file may also have it.
   void AddJoined(const std::string& column, const std::string& path) {
     joined_.emplace_back(column, path);
   }
 
   void set_listener(RowListener* listener) { listener_ = listener; }
 
-  // For formats whose rows say which columns they have. Names that a row has, for messages; whether
-  // a column that is bound was in any row so far.
+  // For formats whose rows name their columns: records names of columns for messages, and whether
+  // each bound column has occurred so far.
   bool wants_names() const { return names_.empty(); }
   void SetNames(std::vector<std::string> names) { names_ = std::move(names); }
   void SetFound(const std::string& column, bool found) {
@@ -88,42 +92,42 @@ class TableRows {
   const std::vector<Binding>& bindings() const { return bindings_; }
   const std::vector<RaggedIds*>& index_lists() const { return index_lists_; }
   RowChain& chain() { return chain_; }
-  // Nobody asks for the chain of these rows: nothing need be added to it.
+  // The chain of these rows is not needed, so readers need not add to it.
   void LeaveOutChain() { chained_ = false; }
   bool chained() const { return chained_; }
-  // Before the first row of a file. Errors: InvalidArgument for a column that a side table has,
-  // too; those of the listener.
+  // Call it before the first row of a file. Errors: InvalidArgument for a column that a side table
+  // also has; those of the listener.
   absl::Status StartFile(InputFile* input, absl::Span<const std::string> columns,
                          int64_t next_line);
-  // The row is complete, which began on line `line` of the file; the next one begins on `next_line`
-  // at the earliest. Errors: ResourceExhausted where a data set cannot have any more; those of the
+  // The row that began on line `line` of the file is complete; the next one begins on `next_line`
+  // at the earliest. Errors: ResourceExhausted when a data set cannot have more rows; those of the
   // listener.
   absl::Status EndRow(InputFile* input, int64_t line, int64_t next_line);
-  // As EndRow, of `rows` rows, each on a line of its own; the reader has ended the rows of the
-  // chain.
+  // As EndRow, for `rows` rows, each on its own line; the reader has ended the rows of the chain.
   absl::Status EndLines(InputFile* input, int64_t line, int64_t rows);
-  // Where the input has gone on by so many bytes, rows have to be ended.
+  // After this many further bytes of input, the reader must end its rows.
   int64_t bytes_left(const InputFile& input) const {
     return listener_ == nullptr ? std::numeric_limits<int64_t>::max()
                                 : listener_->bytes_left(input);
   }
-  // Behind the last row of a file.
+  // Call it after the last row of a file.
   absl::Status EndFile(InputFile* input) {
     return listener_ == nullptr ? absl::OkStatus() : listener_->OnEnd(input);
   }
-  // For readers of columns, which add some rows at a time: StartFile, EndRow and EndFile, but that
-  // the reader ends the rows of the chain. `line`: the number of the first one in the file.
+  // For readers of columns, which add several rows at a time: the counterparts of StartFile, EndRow
+  // and EndFile. Here the reader ends the rows of the chain. `line`: the number of the first row in
+  // the file.
   absl::Status StartGroup(const RowGroup& group) {
     return listener_ == nullptr ? absl::OkStatus() : listener_->OnGroup(group);
   }
   absl::Status EndRows(const std::string& path, int64_t line, int64_t rows);
-  // How many rows may be added between two calls of EndRows.
+  // The most rows that may be added between two calls of EndRows.
   int64_t piece_rows() const {
     return listener_ == nullptr ? std::numeric_limits<int64_t>::max() : listener_->piece_rows();
   }
-  // A number for a batch of columns, another one each time.
+  // A new number for a batch of columns.
   uint64_t NewBatch() { return ++batches_; }
-  // The file's, or what else the rows depend on.
+  // Adds the hash of a file, or of other content that the rows depend on.
   void AddContent(uint64_t hash) { table_->content_hash = HashPair(table_->content_hash, hash); }
 
  private:

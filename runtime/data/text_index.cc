@@ -6,7 +6,7 @@
 
 namespace coxswain::data {
 
-// Another one in each process, so that nobody can choose texts that share a slot.
+// The seed differs in each process, so that nobody can choose texts that share a slot.
 uint64_t TextIndex::Hash(absl::string_view text) { return absl::Hash<absl::string_view>()(text); }
 
 TextIndex::TextIndex(absl::Span<const std::string> texts) {

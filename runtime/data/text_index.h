@@ -1,4 +1,4 @@
-// Which of some texts is equal to a given one: the number that it has among them.
+// An index of texts: finds the number of the text that equals a given one.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,23 @@
 
 namespace coxswain::data {
 
-// Open addressing: slots of 8 bytes, half of them empty at least. Thread model: immutable.
+// Open addressing: slots of 8 bytes, at least half of them empty. Thread model: immutable.
 class TextIndex {
  public:
   TextIndex() = default;
-  // The texts differ; there are fewer than 2^31. They are not kept: who asks brings them again.
+  // The texts must be different and fewer than 2^31. The index does not keep them: each look-up
+  // passes them again.
   explicit TextIndex(absl::Span<const std::string> texts);
 
   // -1: none.
   int32_t Find(absl::Span<const std::string> texts, absl::string_view text) const;
-  // As Find of each of `wanted`, with what they need of memory under way for several at a time.
+  // As Find for each of `wanted`; overlaps the memory accesses of several look-ups.
   void FindAll(absl::Span<const std::string> texts, absl::Span<const absl::string_view> wanted,
                int64_t* ids) const;
 
  private:
   struct Slot {
-    uint32_t tag = 0;  // of the text's hash, other bits than those that chose the slot
+    uint32_t tag = 0;  // bits of the text's hash, other than those that choose the slot
     int32_t id = -1;   // -1: empty
   };
 

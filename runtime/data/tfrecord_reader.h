@@ -29,7 +29,8 @@ class TfRecordReader {
   InputFile* input() { return input_.get(); }
 
  private:
-  // So many bytes of the window; false where the file ends before, with what there is.
+  // Fills the window with at least `bytes` bytes; false if the file ends before, with the rest in
+  // the window.
   absl::StatusOr<bool> Fill(size_t bytes);
   absl::Status Damaged(absl::string_view message) const;
 

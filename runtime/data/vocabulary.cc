@@ -30,7 +30,7 @@ int32_t Interner::Intern(absl::string_view text) {
   if (texts_.size() == static_cast<size_t>(std::numeric_limits<int32_t>::max())) return -1;
   last_ = static_cast<int32_t>(texts_.size());
   texts_.emplace_back(text);
-  // A string's own bytes where it is long, itself, and a place in a map that is half full.
+  // The string object, its heap bytes if it is long, and an entry in a half-full map.
   bytes_ += static_cast<int64_t>((text.size() > 15 ? text.size() + 1 : 0) + sizeof(std::string) +
                                  2 * (sizeof(absl::string_view) + 2 * sizeof(int32_t)));
   ids_.emplace(texts_.back(), last_);

@@ -1,4 +1,4 @@
-// The table's streams, ops and nodes as C++; and the device, which opens and closes what they use.
+// C++ wrappers of the table's streams, ops and nodes; and the device, which owns what they use.
 #include "runtime/device/plugin_device.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ absl::Status StatusOf(const std::string& who, int32_t code, const CoxError& erro
   return absl::Status(static_cast<absl::StatusCode>(code), message);
 }
 
-// A device that is open. Everything of it holds a handle.
+// An open device. All of its streams, ops and buffers hold a handle on it.
 struct OpenDevice {
   const CoxDeviceApi* api = nullptr;
   CoxDevice* device = nullptr;
@@ -37,7 +37,7 @@ struct OpenDevice {
   ~OpenDevice() {
     if (device != nullptr) api->close_device(device);
   }
-  // Calls a function of the table with the arguments and an error.
+  // Calls a function of the table with the arguments and an error buffer.
   template <typename Function, typename... Args>
   absl::Status Call(Function function, Args... args) const {
     CoxError error = {};
@@ -149,7 +149,7 @@ class PluginOp final : public DeviceOp {
   CoxOp* const op_;
 };
 
-// A node in C. Keeps what its pointers point to.
+// A node as a C struct, with the memory that its pointers refer to.
 class NodeInC {
  public:
   NodeInC(const graph::Node& node, const graph::Graph& graph) {
@@ -198,7 +198,7 @@ class NodeInC {
     } else if (const auto* shape = value.get<Shape>()) {
       SetList(shape->dims(), &attr);
     } else {
-      return;  // tensors and lists of words: no op of a device has them
+      return;  // tensors and lists of words, which no op of a device has
     }
     attrs_.push_back(attr);
   }
@@ -213,7 +213,7 @@ class NodeInC {
   CoxNode c_ = {};
 };
 
-// Of a constant. A device that takes longer hangs.
+// The time limit for copying a constant. A device that takes longer hangs.
 constexpr absl::Duration kLongestCopy = absl::Seconds(60);
 
 class PluginDevice final : public DeviceRuntime {

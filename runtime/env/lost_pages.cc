@@ -13,18 +13,18 @@
 namespace coxswain::env {
 namespace {
 
-// What a handler of signals may touch.
+// State that a signal handler may access.
 std::atomic<int64_t> lost_pages{0};
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 uintptr_t page_bytes = 4096;
 struct sigaction before {};
 
-// Puts an empty page where the file has none any more; the read that failed then goes on. mmap is a
-// plain system call, so it may be made here.
+// Maps an empty page where the file has none any more; the failed read is then repeated. mmap is a
+// plain system call, so it may be called here.
 void OnBusError(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   if (info->si_code == BUS_ADRERR) {
-    ++lost_pages;  // first: whoever reads the page must find that it is lost
+    ++lost_pages;  // first, so that a reader of the page finds the count changed
     const uintptr_t page = reinterpret_cast<uintptr_t>(info->si_addr) & ~(page_bytes - 1);
     void* const placed = mmap(reinterpret_cast<void*>(page), page_bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -34,7 +34,7 @@ void OnBusError(int signal, siginfo_t* info, void* context) {
   if ((before.sa_flags & SA_SIGINFO) != 0 && before.sa_sigaction != nullptr) {
     return before.sa_sigaction(signal, info, context);
   }
-  // Comes again at once, and ends the process.
+  // The signal occurs again at once, and ends the process.
   sigaction(signal, &before, nullptr);
 }
 

@@ -1,17 +1,19 @@
-// Files that are mapped and then cut short by somebody: the system ends a process that reads what
-// is gone (SIGBUS). With the guard it reads zeros there, and is told.
+// Guards against mapped files that another program truncates: normally the system ends a process
+// that reads lost pages (SIGBUS). With the guard, the process reads zeros there, and the lost pages
+// are counted.
 //
-// Costs nothing until it happens. A page that is lost stays lost as long as the mapping.
+// The guard costs nothing until a page is lost. A lost page stays lost as long as the mapping.
 #pragma once
 
 #include <cstdint>
 
 namespace coxswain::env {
 
-// From now on, for the whole process. A SIGBUS that is of no mapping's end does what it did.
+// Installs the guard for the whole process. A SIGBUS for another reason has the same effect as
+// before.
 void GuardMappedFiles();
 
-// How many pages were lost by now. What was computed while the number changed is worth nothing.
+// The number of pages lost so far. Results computed while the number changed are invalid.
 int64_t LostPages();
 
 }  // namespace coxswain::env

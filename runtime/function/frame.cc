@@ -1,4 +1,5 @@
-// Headers packed and read (Writer, Reader), each message encoded, several as one, and each decoded.
+// Packing and reading headers (Writer, Reader), encoding of each message, joining, and decoding of
+// each message.
 #include "runtime/function/frame.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace coxswain::function {
 namespace {
 
-// What is said of synchronous steps is announced where asynchronous closures have a zero.
+// Bits that announce the fields of a synchronous step; they are zero for asynchronous closures.
 constexpr uint32_t kSyncSegment = uint32_t{1} << 31;
 constexpr uint8_t kHasAhead = 1, kHasSync = 2;
 constexpr uint8_t kMean = 1, kHasBackup = 2, kFree = 4;
@@ -243,7 +244,7 @@ net::Message JoinMessages(net::MessageType type, std::vector<net::Message> parts
 
 std::vector<net::Message> JoinMessagesWithin(size_t most, net::MessageType type,
                                              std::vector<net::Message> parts) {
-  constexpr size_t kAlignment = 64;  // of slices: what a part may grow by
+  constexpr size_t kAlignment = 64;  // of slices: the most by which a part may grow
   constexpr size_t kOfJoined = 128;  // its own prefix and count
   size_t together = kOfJoined;
   for (const net::Message& part : parts) together += part.wire_bytes() + kAlignment;

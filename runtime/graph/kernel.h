@@ -17,7 +17,7 @@
 
 namespace coxswain::graph {
 
-// Names a run: random ops draw from it, so that a retried closure draws the same numbers.
+// Identifies a run: random ops draw from it, so that a retried closure draws the same numbers.
 struct StepInfo {
   SessionId session = 0;
   ClosureId closure = 0;
@@ -27,8 +27,8 @@ struct StepInfo {
 
 class KernelContext {
  public:
-  // `inputs` belong to the context: a kernel may take one and, if it is the only owner, overwrite
-  // it.
+  // `inputs` belong to the context: a kernel may take an input and, if it is the only owner,
+  // overwrite it.
   KernelContext(absl::Span<Tensor> inputs, absl::Span<Tensor> outputs, const StepInfo& step,
                 env::ComputePool* pool, VariableAccess* variables)
       : inputs_(inputs), outputs_(outputs), step_(step), pool_(pool), variables_(variables) {}
@@ -41,7 +41,7 @@ class KernelContext {
   // A tensor to write the result to: input i's own memory when this run owns it alone and size and
   // dtype fit (the kernel must then only read an element before it writes it), else a new one.
   Tensor ForwardOrAllocate(int i, DType dtype, const Shape& shape);
-  // The same over all inputs, the first that fits.
+  // The same for the first of all inputs that fits.
   Tensor ForwardAnyOrAllocate(DType dtype, const Shape& shape);
 
   const StepInfo& step() const { return step_; }
@@ -60,12 +60,12 @@ class KernelContext {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Errors: InvalidArgument for values that only a run can show (an id out of range, shapes that do
-  // not meet). The executor adds the node's name.
+  // Errors: InvalidArgument for values that only a run can check (an id out of range, shapes that
+  // do not match). The executor adds the node's name.
   virtual absl::Status Compute(KernelContext* context) const = 0;
 };
 
-// A kernel without attributes or state, made of a function.
+// A kernel without attributes or state, made from a function.
 template <typename F>
 KernelFactory StatelessKernel(F compute) {
   class FunctionKernel final : public Kernel {

@@ -1,4 +1,4 @@
-// What losses of rankings have in common: keys in the same words, and pieces of their graphs.
+// Code shared by losses of rankings: common keys, and parts of their graphs.
 #pragma once
 
 #include "coordinator/job/bound_key.h"
@@ -26,15 +26,15 @@ constexpr job::SchemaKey RejectKnownKey(const char* fallback) {
                           "its `history` feature has");
 }
 
-// An error where `distortion` is given and nothing is drawn by popularity.
+// Reports an error if `distortion` is given but negatives are not drawn by popularity.
 void CheckDistortion(const job::JobReader& reader, const job::SamplingSpec& options);
 
-// Ranking::others with their biases, f32 [B, N].
+// Ranking::others with the biases added, f32 [B, N].
 Output BiasedOthers(FunctionBuilder& f, const job::Ranking& ranking);
-// `scores`, f32 [B, N], where those that are known to the example are so low that they do not count
-// in a sum of exponentials; its own item is not looked at.
+// `scores`, f32 [B, N], with the scores of the example's known items lowered so far that they do
+// not count in a sum of exponentials; its own item is not considered.
 Output WithoutKnown(FunctionBuilder& f, Output scores, const job::Ranking& ranking);
-// f32 [B, N]: 0 for the example's own item and what is known to it, else 1.
+// f32 [B, N]: 0 for the example's own item and its known items, else 1.
 Output Unknown(FunctionBuilder& f, const job::Ranking& ranking);
 
 }  // namespace coxswain::model

@@ -15,8 +15,7 @@
 
 namespace coxswain::model {
 
-// The mean over all lists of what is said of each. A list counts as much as the mean weight of its
-// examples.
+// The mean of OfList over all lists. A list has the mean weight of its examples.
 class ListMetric : public Metric {
  public:
   void Add(const Measured& m) override;
@@ -24,7 +23,7 @@ class ListMetric : public Metric {
   std::string WhyUndefined() const override;
 
  private:
-  // `places`: of the list's items among all candidates, ascending, 0 the first; at least one.
+  // `places`: the places of the list's items among all candidates, from 0, ascending; at least one.
   virtual double OfList(absl::Span<const int64_t> places) const = 0;
   // Of a query's labels in the order of their rows' scores, of which one at least is above 0.
   virtual double OfLabels(absl::Span<const float> labels) const;
@@ -44,14 +43,15 @@ class ListMetric : public Metric {
   std::map<int64_t, List> lists_;     // by group
   std::map<int64_t, Query> queries_;  // by group
   bool others_left_out_ = false;
-  bool left_out_ = false;  // some example was no item of its user's
-  // Of examples without a group.
+  bool left_out_ = false;  // some example was not an item of its user's list
+  // Sums over examples without a group.
   double sum_ = 0, weights_ = 0;
 };
 
-// The places of a list's items. `ranks`: how many candidates are above each. Where the list's other
-// items are no candidates, each of those above moves it down; else they are counted already, and of
-// equal ones each moves the next.
+// The places of a list's items. `ranks`: the number of candidates above each item. If the list's
+// other items are not candidates, each of them that ranks higher moves an item down by one.
+// Otherwise the ranks include them already, and among items of equal rank each moves the next one
+// down.
 std::vector<int64_t> PlacesOf(std::vector<int64_t> ranks, bool others_left_out);
 
 }  // namespace coxswain::model

@@ -1,5 +1,5 @@
-// Checkpoints of a program: what it has on the parameter servers, saved while it runs, so that it
-// can go on after its own end.
+// Checkpoints of a program: its state on the parameter servers, saved while it runs, so that it can
+// go on after it was killed.
 //
 //   CheckpointManager checkpoints({.directory = "/shared/run1", .every = absl::Seconds(60)});
 //   RETURN_IF_ERROR(checkpoints.Find());  // the newest good one, if there is any
@@ -18,18 +18,19 @@
 //   ...
 //   RETURN_IF_ERROR(checkpoints.Save());  // or just now
 //
-// The first start and the tenth run the same lines. A checkpoint stops nobody: it holds every
-// closure up to some point, and those behind that point which a shard may lack. RunPending runs
+// The first start and every restart run the same lines. A checkpoint stops no closure: it covers
+// every closure up to some point, and lists the later ones that a shard may lack. RunPending runs
 // these again, and the shards that have them drop them; no other closure may be scheduled before.
-// Where the program was in its data is saved with the closures that it had scheduled: after Restore
+// The position in the data is saved with the scheduled closures: after Restore,
 // PerWorkerDataset::NextTicket goes on there, and each example is visited once an epoch however
-// often the program is killed. Of data that comes another way: next_closure() - 1 closures
-// were scheduled then, in all sessions, those that only read included; a program whose n-th closure
-// follows from n goes on with that number. `state` is for what need not fit that exactly: it is
-// asked for at that moment too, but the program may just be between a Schedule and what it notes of
-// it. Assign, WriteShard and WriteIds may come at any time, before Start too (a warm start); a
-// checkpoint that has a closure has what was assigned before it. Until the first checkpoint that
-// has it is written, which the next closure begins, the loss of its PS ends the program.
+// often the program is killed. A program with another source of data can use the number of closures
+// scheduled up to the checkpoint, in all sessions and including those that only read, which is
+// next_closure() - 1: if its n-th closure is a function of n, it goes on with that number. `state`
+// is for data that need not match this exactly: it is called at the same moment, but the program
+// may be between a Schedule and the change of its own state. Assign, WriteShard and WriteIds may be
+// called at any time, even before Start (a warm start); a checkpoint that has a closure has the
+// values that were assigned before it. Assigned values are in no checkpoint until the next one,
+// which the next closure starts; the loss of their PS before that ends the program.
 //
 // Thread model: one thread at a time.
 #pragma once
@@ -65,32 +66,32 @@ namespace coxswain {
 
 // When shards move between parameter servers.
 struct BalanceRules {
-  // Shards move when a PS has more than this times the mean access, or nothing at all, ...
+  // Shards move when a PS has more than this times the mean access, or holds no shards, ...
   double uneven = 1.25;
-  // ... and when the moves take at least this part off the share of the one that has most.
+  // ... and when the moves reduce the largest share of access by at least this part.
   double gain = 0.1;
-  // Fewer rows than this, read or updated, say nothing about access.
+  // With fewer rows than this, read or updated, access is not considered.
   double min_rows = 100000;
   int most_moves = 64;
-  // The pauses in which shards move take no larger part of the time than this.
+  // The pauses in which shards move take at most this part of the time.
   double pause_share = 0.02;
 };
 
 struct CheckpointOptions {
   std::string directory = {};                // reachable by the coordinator and all PS
-  std::string job = {};                      // its name, for people
+  std::string job = {};                      // its name, for messages
   std::shared_ptr<env::FileLock> lock = {};  // on the directory; null: none
   absl::Duration every = absl::Seconds(60);  // zero: not by time
   int64_t every_steps = 0;                   // 0: not by steps
   int keep = 3;
-  // Of a table only the rows are written that were touched since an older checkpoint, to which the
-  // rest is linked; until that would be more files or a larger share of the whole than this. 0
-  // files: all is written every time.
+  // Incremental checkpoints write only the rows of a table that were touched since an older
+  // checkpoint, and link the files of that one. The whole table is written when the deltas would be
+  // more files, or a larger share of the whole, than this. 0: tables are always written as a whole.
   int max_deltas = 8;
   double max_delta_share = 0.5;
-  // Whether shards move to other PS when these are used unevenly, or one of them holds nothing.
-  // They do so at checkpoints that come by time or by steps: nothing runs while that one is written
-  // and the shards that move are read from it.
+  // Whether shards move to other PS when the load is uneven or a PS holds no shards. They move at
+  // periodic checkpoints: no closure runs while that checkpoint is written and the moving shards
+  // are read from it.
   bool rebalance = true;
   BalanceRules balance = {};
   // For tests: called in place of ChooseMoves.
@@ -101,31 +102,32 @@ struct CheckpointOptions {
 
 class CheckpointManager {
  public:
-  // The directory is one that this program and all PS can reach under the same path; what is
-  // missing of it is made. A relative one starts at the working directory.
+  // This program and all PS must be able to reach the directory under the same path; it is created
+  // if it does not exist. A relative path starts at the working directory.
   explicit CheckpointManager(CheckpointOptions options);
   CheckpointManager(CheckpointManager&&) noexcept;
   CheckpointManager& operator=(CheckpointManager&&) noexcept;
   ~CheckpointManager();
 
-  // Looks for the newest checkpoint that is whole; none in the directory is no error.
-  // `usable`: may turn one down by its manifest. skipped() has what was wrong with newer ones.
-  // A program that resumes calls it twice: for min_epoch, and again when it has the cluster, for
-  // the coordinator that held it until then may have written newer ones and removed this one.
-  // Errors: DataLoss when there are some and none of them is good; those of the file system.
+  // Looks for the newest complete checkpoint; a directory without checkpoints is not an error.
+  // `usable` may reject a checkpoint by its manifest. skipped() has the errors of newer ones. A
+  // program that resumes calls it twice: for min_epoch, and again when it holds the cluster,
+  // because the previous holder may meanwhile have written newer checkpoints and removed this one.
+  // Errors: DataLoss when there are checkpoints but none is good; those of the file system.
   using Usable = std::function<absl::Status(const checkpoint::Manifest&)>;
   absl::Status Find(const Usable& usable = nullptr);
   bool found() const;
-  // Only when found.
+  // The following may be called only when found().
   const std::string& path() const;  // the checkpoint's own directory
-  // What Start's `state` gave.
+  // The value that Start's `state` returned.
   const std::string& state() const;
-  // next_closure() - 1 closures were scheduled then, in all sessions.
+  // next_closure() - 1 closures had been scheduled at the checkpoint, in all sessions.
   uint64_t next_closure() const;
   const checkpoint::Manifest& manifest() const;  // within Coxswain
   const std::vector<absl::Status>& skipped() const;
 
-  // For ClusterOptions: newer than the session that wrote the checkpoint. 0 when none was found.
+  // For ClusterOptions: an epoch newer than that of the session that wrote the checkpoint. 0 when
+  // none was found.
   uint64_t min_epoch() const;
   // Variables that the strategy creates from now on have the checkpoint's values. Does nothing when
   // none was found. `renamed`: names that the program has for variables and tables which the
@@ -146,31 +148,31 @@ class CheckpointManager {
   absl::StatusOr<std::vector<RemoteValue>> RunPendingBy(ClusterCoordinator* coordinator,
                                                         const FindFunction& find);
 
-  // Keeps other jobs out of the directory, as Start does, but before there is a cluster; `cluster`:
-  // ClusterIdentity of the one that will be there, if it is one of daemons. Waits until `wait` is
-  // over for a job that is ending.
-  // Errors: Unavailable with cause kClusterHeld, naming the job that has it; those of the file
-  // system.
+  // Keeps other jobs out of the directory, as Start does, but before the cluster exists. `cluster`
+  // is the ClusterIdentity of the future cluster, if that consists of daemons. Waits for up to
+  // `wait` for a job that is ending. Errors: Unavailable with cause kClusterHeld, naming the job
+  // that has the lock; those of the file system.
   absl::Status Lock(const std::string& cluster, absl::Duration wait);
-  // Who keeps, or kept, Lock from it.
+  // The job that holds the lock, or held it when Lock failed.
   checkpoint::CheckpointHolder holder() const;
 
-  // Finds out whether all parameter servers that are there can write into the directory, and that
-  // it is the same for them as here; the earlier, the less is done in vain. Errors:
-  // FailedPrecondition with cause kConfiguration, naming each task that cannot, its address, and
-  // why. A PS that is lost meanwhile and a full disk are none.
+  // Checks that all connected parameter servers can write into the directory, and that it is the
+  // same directory for them as for this program. Call it early, before work that would be wasted.
+  // Errors: FailedPrecondition with cause kConfiguration, naming each task that cannot, its
+  // address, and why. A PS that is lost meanwhile and a full disk are not errors.
   absl::Status TryDirectory(const Cluster& cluster);
 
-  // Begins to write checkpoints by the options' interval; keeps the cluster from now on. `state` is
-  // called for each, on a thread of the runtime: it must not block and returns a JSON object, which
-  // is state() later. Locks the directory until this object and all copies of the
-  // cluster are gone; takes the lock from an older coordinator of the same cluster. Errors: as
-  // Lock; those of TryDirectory, which it calls unless that was done.
+  // Starts to write checkpoints at the options' intervals; holds a copy of `cluster` from now on.
+  // `state` is called for each checkpoint, on a thread of the runtime: it must not block, and
+  // returns a JSON object, which state() returns after a restart. Locks the directory until this
+  // object and all copies of the cluster are gone; takes the lock from an older coordinator of the
+  // same cluster. Errors: as Lock; those of TryDirectory, which it calls unless that was done.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
-  // Writes one now and waits for it. Errors: FailedPrecondition before Start, and, naming table and
-  // id, when weights or optimizer state of a trained variable are NaN or infinite: these are never
-  // saved, and end the session (see docs/failures.md); Unavailable when a PS is lost meanwhile;
-  // ResourceExhausted for a full disk; others of file systems.
+  // Writes a checkpoint now and waits for it. Errors: FailedPrecondition before Start; also
+  // FailedPrecondition, naming table and id, when weights or optimizer state of a trained variable
+  // are NaN or infinite, which are never saved and end the session (see docs/failures.md);
+  // Unavailable when a PS is lost meanwhile; ResourceExhausted for a full disk; other errors of the
+  // file system.
   absl::Status Save();
 
   const CheckpointOptions& options() const;

@@ -33,7 +33,7 @@ struct SyncStep;
 // computed it is gone: results travel with the completion.
 class RemoteValue {
  public:
-  RemoteValue() = default;  // of no closure: Get is FailedPrecondition
+  RemoteValue() = default;  // empty: Get is FailedPrecondition
 
   bool Ready() const;
   // Waits for the closure; every 30 s it logs what it waits for. Errors: the closure's; Cancelled.
@@ -91,7 +91,7 @@ struct ScheduleOptions {
 
 struct CoordinatorOptions {
   // Schedule blocks while this number of closures wait or run: the larger of `queue_size` and
-  // `queue_per_worker` times the number of workers that the cluster is said to have then.
+  // `queue_per_worker` times the number of workers that the cluster lists at that time.
   int64_t queue_size = 4096;
   int64_t queue_per_worker = 0;
   uint64_t seed = 0;  // random ops draw from (seed, closure, step)
@@ -106,16 +106,17 @@ class ClusterCoordinator {
   explicit ClusterCoordinator(const ParameterServerStrategy& strategy)
       : ClusterCoordinator(strategy, CoordinatorOptions{}) {}
   ClusterCoordinator(const ParameterServerStrategy& strategy, CoordinatorOptions options);
-  // Cancels what is not over and waits for it.
+  // Cancels closures that are not over and waits for them.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
 
-  // Queues one run of the function and returns its future; blocks only while the queue is full.
-  // A closure whose worker is lost runs again elsewhere; its updates are applied once. Under
+  // Queues one run of the function and returns its future; blocks only while the queue is full. A
+  // closure whose worker is lost runs again elsewhere; its updates are applied once. Under
   // kFailFast, after a closure failed and until Join has reported it, new closures fail with
-  // Cancelled. What does not fit the function (RemoteFunction::CheckCall, or a function of another
-  // strategy) is not queued: the future is InvalidArgument, and so is the next Join, by the policy.
+  // Cancelled. A call that does not fit the function (RemoteFunction::CheckCall), or a function of
+  // another strategy, is not queued: its future is InvalidArgument, and so is the next Join,
+  // depending on the policy.
   RemoteValue Schedule(const RemoteFunction& function, std::vector<Tensor> arguments = {});
   // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after
   // the other in one closure; the results are those of the last.
@@ -136,9 +137,10 @@ class ClusterCoordinator {
   std::vector<RemoteValue> ScheduleStep(const RemoteFunction& function,
                                         absl::Span<const Ticket> tickets,
                                         const std::vector<Tensor>& arguments = {});
-  // One of the closures of the checkpoint that the session was resumed from, under its old id.
-  // `function` is that of the closure's name. All of them must be scheduled before any other
-  // closure of the cluster, in their order. CheckpointManager::RunPending does that.
+  // Schedules a closure of the checkpoint that the session was resumed from, under its old id.
+  // `function` must have the name of the closure's function. All closures of the checkpoint must be
+  // scheduled before any other closure of the cluster, in their order, as
+  // CheckpointManager::RunPending does.
   RemoteValue ScheduleResumed(const RemoteFunction& function,
                               const checkpoint::CheckpointClosure& closure);
 
@@ -149,23 +151,23 @@ class ClusterCoordinator {
   void set_observer(Observer observer);
 
   // Waits until every closure is over. Returns at once when none was scheduled.
-  // Errors: the first one of a closure since the last Join, by the policy. It names the closure,
-  // the worker, the op and what was wrong; GetDetail has task and cause. The coordinator is usable
-  // afterwards.
+  // Errors: the first error of a closure since the last Join, depending on the policy. It names the
+  // closure, the worker, the op and the cause; GetDetail has task and cause. The coordinator is
+  // usable afterwards.
   absl::Status Join();
-  // The errors of the closures since the last Join, in the order in which they came; after a Join
-  // those that it summed up, until the next Schedule. At most kMostErrors.
+  // The errors of the closures since the last Join, in the order in which they occurred; after a
+  // Join, and until the next Schedule, the errors that this Join covered. At most kMostErrors.
   std::vector<absl::Status> errors() const;
   static constexpr size_t kMostErrors = 1000;
-  // Closures that failed for whatever reason, ever.
+  // Number of closures that failed for any reason, since this coordinator was created.
   int64_t failed() const;
   // Whether every closure is over.
   bool Done() const;
-  // The same, once it is so or this time is over.
+  // The same, but waits up to `wait` for it.
   bool Done(absl::Duration wait) const;
   // Closures of this coordinator that have not started fail with Cancelled, and workers are asked
   // to give up those that run. Those of other coordinators on the cluster are not touched.
-  // A ticket may be scheduled again when its future says Cancelled: before that it may yet be used.
+  // A ticket may be scheduled again once its future is Cancelled; before that it may still be used.
   void Cancel();
 
   // The result of this name, as its function has it (FunctionBuilder::Result), as a number; waits

@@ -1,6 +1,6 @@
-// Coxswain's public interface for programs that train: they link coxswain::coxswain and include
-// this. (One that only asks a saved model includes coxswain/saved_model.h.) Whatever it says is
-// "within Coxswain" may change in any version.
+// Coxswain's public interface for programs that train: link coxswain::coxswain and include this
+// header. (A program that only predicts with a saved model includes coxswain/saved_model.h.)
+// Everything marked "within Coxswain" may change in any version.
 #pragma once
 
 #include "coxswain/checkpoint.h"

@@ -1,9 +1,9 @@
 // Builds a function that spans a worker and the parameter servers: what a program writes in
 // ParameterServerStrategy::Define.
 //
-// The first error sticks and Define returns it; until then all calls may be made without checking.
-// Unless said otherwise an operation has the name and the meaning of the TensorFlow op; shapes may
-// have an unknown batch dimension. Thread model: used by one thread, inside Define.
+// The first error sticks, and Define returns it, so calls need not be checked one by one. Unless
+// stated otherwise, an operation has the name and the meaning of the TensorFlow op; shapes may have
+// an unknown batch dimension. Thread model: used by one thread, inside Define.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class MeanMetric;
 class Variable;
 struct VariableInfo;
 
-// How the rows of a bag become one.
+// How the rows of a bag are combined into one.
 enum class Combiner : uint8_t { kSum, kMean, kSqrtN };
 
 // Which rows of a table are candidates, and how they are scored: see FactorizedTopK.
@@ -45,7 +45,7 @@ struct CandidateOptions {
 // What follows a dense layer in the same pass.
 enum class DenseActivation : uint8_t { kNone, kRelu };
 
-// How Minimize makes a step's gradients smaller before they leave the worker.
+// How Minimize clips a step's gradients before they leave the worker.
 struct GradientClip {
   enum class By : uint8_t {
     kNothing,
@@ -94,13 +94,14 @@ struct VariableGradient {
 
 class FunctionBuilder {
  public:
-  // Within Coxswain: programs are given one in ParameterServerStrategy::Define.
+  // Within Coxswain: ParameterServerStrategy::Define passes a FunctionBuilder to programs.
   FunctionBuilder(const std::string& name, const graph::OpRegistry* registry);
   FunctionBuilder(FunctionBuilder&& other) noexcept;
   ~FunctionBuilder();
 
   // --- inputs
-  // An argument that each Schedule of the function brings, in the order of declaration.
+  // An argument that each Schedule of the function passes; arguments are in the order of
+  // declaration.
   Output Argument(const std::string& name, DType dtype, Shape shape);
   // A column of the batch, by its name in the data set.
   Output Column(const std::string& name);
@@ -108,21 +109,22 @@ class FunctionBuilder {
   Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }
 
   // --- state
-  // The whole variable (its shards, concatenated). Reading it twice is one read.
+  // The whole variable (its shards, concatenated). Two reads of one variable become one.
   Output Read(const Variable& variable);
-  // The whole table: for evaluation against all rows. Not of a hash table, whose rows have no end.
+  // The whole table, for evaluation against all rows. Not for hash tables, which have no fixed
+  // number of rows.
   Output Read(const EmbeddingTable& table);
-  // Rows by id: ids i64 of any shape -> f32 [ids..., dim]. Each distinct row travels once.
+  // Rows by id: ids i64 of any shape -> f32 [ids..., dim]. Each distinct row is sent once.
   Output Lookup(const EmbeddingTable& table, Output ids);
-  // The same for several lists of ids at once: a row that is in two of them travels once.
+  // The same for several lists of ids at once: a row that is in two of them is sent once.
   std::vector<Output> Lookup(const EmbeddingTable& table, const std::vector<Output>& ids);
   // The distinct rows of all lists, f32 [u, dim], and for each list the places of its ids among
   // them, i32: for ops that take rows by place, such as PairDot.
   Output LookupUnique(const EmbeddingTable& table, const std::vector<Output>& ids,
                       std::vector<Output>* places);
-  // One row per bag: values i64 [n] are cut at offsets i32 [B + 1] and each bag's rows combined,
-  // with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty bag. kSqrtN: their sum over
-  // the root of the sum of squared weights.
+  // One row per bag: values i64 [n] are cut into bags at offsets i32 [B + 1], and the rows of each
+  // bag are combined, with weights f32 [n] if given -> f32 [B, dim]; zeros for an empty bag.
+  // kSqrtN: their sum divided by the root of the sum of squared weights.
   Output LookupBag(const EmbeddingTable& table, Output values, Output offsets, Combiner combiner,
                    Output weights = {});
   // Updates. What the same function reads of a variable is its value before them, unless it is told
@@ -200,19 +202,20 @@ class FunctionBuilder {
   Output MatMul(Output a, Output b, bool transpose_a = false, bool transpose_b = false) {
     return Op("MatMul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
   }
-  // x w without reading w: each PS multiplies by its rows of w, and takes w's gradient as a product
-  // too. With `transpose_w` w is [out, in]: its shards are columns of w', and their products are
-  // concatenated; else w is [in, out] and they are added. For x [n, in] about n (3 P in + 2 out)
-  // numbers travel in a step, P being the number of PS, without `transpose_w` n (3 in + 2 S out), S
-  // of shards (2 for 3 when x needs no gradient). Read(w) and its gradient are 2 in out: so this
-  // pays for a matrix that is large beside a batch, and costs the PS the computing. The gradient of
-  // x is taken with w as it is when the gradient arrives: updates of other workers may have come
-  // since the product was made.
+  // x w without reading w: each PS multiplies by its rows of w, and computes w's gradient as a
+  // product too. With `transpose_w`, w is [out, in]: its shards are columns of w', and their
+  // products are concatenated; else w is [in, out] and the products are added. For x [n, in], a
+  // step sends about n (3 P in + 2 out) numbers, P being the number of PS; without `transpose_w`, n
+  // (3 in + 2 S out), S being the number of shards (2 in place of 3 when x needs no gradient).
+  // Read(w) and its gradient send 2 in out numbers. So this pays for a matrix that is large
+  // compared with a batch, and moves the computation to the PS. The gradient of x uses the value of
+  // w when the gradient arrives, which may include updates that other workers made since the
+  // product was computed.
   Output MatMul(Output x, const Variable& w, bool transpose_w = false);
-  // The same with a table's rows [rows, dim]: `transpose_table` gives the product of x [n, dim]
-  // with every row, [n, rows], say scores of items. Its rows are copied once on the PS. Errors
-  // (sticky): InvalidArgument for a hash table, and without `transpose_table` for a table
-  // whose rows do not follow one another: by "hash", or by "mod" in several shards.
+  // The same with a table's rows [rows, dim]: `transpose_table` gives the products of x [n, dim]
+  // with all rows, [n, rows], for example the scores of all items. The PS copies its rows once.
+  // Errors (sticky): InvalidArgument for a hash table, and without `transpose_table` for a table
+  // whose shards are not ranges of rows: sharding "hash", or "mod" in several shards.
   Output MatMul(Output x, const EmbeddingTable& table, bool transpose_table);
   // The k best rows of a table for each row of x [n, dim], by the score x_i . w_j, and where they
   // stand among all: retrieval without reading the table. Each PS scores its own rows, in blocks,
@@ -267,7 +270,7 @@ class FunctionBuilder {
     for (const auto& [name, output] : outputs) Result(group + "/" + name, output);
   }
   const TensorType& type(Output output) const;
-  // The function cannot be made: Define returns this, unless something was wrong before.
+  // Records an error: Define returns it, unless there was an earlier one.
   void Fail(absl::Status status);
   graph::GraphBuilder& graph();  // within Coxswain
 

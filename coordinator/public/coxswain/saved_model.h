@@ -5,8 +5,7 @@
 //   COX_ASSIGN_OR_RETURN(std::vector<cox::Prediction> says,
 //                        model.Predict({.columns = {"user", "film"}, .rows = {{"ada", "Heat"}}}));
 //
-// Thread model: a SavedModel is a handle that is cheap to copy; all methods may be called from any
-// thread, at once.
+// Thread model: a SavedModel is a handle that is cheap to copy; all methods are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +23,13 @@ namespace predict {
 class Predictor;
 }  // namespace predict
 
-// A raw value, as a field of the training data has it; the model makes its id or number of it.
-// Several values are for features that have several. Monostate: an empty field.
+// A raw value, as in a field of the training data; the model converts it to an id or a number. A
+// vector is for features with several values. Monostate: an empty field.
 using RawValue =
     std::variant<std::monostate, std::string, int64_t, double, std::vector<std::string>>;
 
-// Rows of raw values. Columns go by their names, in any order; others than the model's are ignored.
+// Rows of raw values. Columns are found by name, in any order; columns that the model does not read
+// are ignored.
 struct RawRows {
   std::vector<std::string> columns = {};
   std::vector<std::vector<RawValue>> rows = {};  // each parallel to `columns`
@@ -37,15 +37,15 @@ struct RawRows {
 
 // A class, an item, or a task of a model of several.
 struct RankedChoice {
-  std::string name;  // its value in the data; of classes that are numbers the number
+  std::string name;  // its value in the data; for numbered classes the number
   float score = 0;
   float probability = 0;  // of a class; of a task what is predicted, a probability or a number
 };
 
-// What the model says of a row.
+// The model's prediction for a row.
 struct Prediction {
-  float score = 0;  // before the loss's link function; of choices the best one's
-  // The number that is predicted, or the probability; of classes the best one's. 0 of items.
+  float score = 0;  // before the loss's link function; for choices, that of the best
+  // The predicted number, or the probability; for classes, that of the best. 0 for items.
   float value = 0;
   // Of classes and items: the best, best first. Of tasks all of them, in the job's order; `score`
   // and `value` are the first one's.
@@ -64,27 +64,28 @@ class SavedModel {
   enum class Says : uint8_t { kNumber, kProbability, kClasses, kItems, kTasks };
 
   struct Options {
-    bool verify = false;  // reads all tables and holds them against their checksums
+    bool verify = false;  // reads all tables and verifies their checksums
   };
 
-  // Maps the model's tables; the directory must not be changed while it is used, but may be
-  // replaced or removed. Errors: NotFound; DataLoss naming a damaged file; FailedPrecondition for a
-  // model of a later version, and for one that predicts nothing of rows (word2vec).
+  // Maps the model's tables into memory. The directory must not be changed while it is used, but
+  // may be replaced or removed. Errors: NotFound; DataLoss naming a damaged file;
+  // FailedPrecondition for a model of a later version, and for one that has no predictions for rows
+  // (word2vec).
   static absl::StatusOr<SavedModel> Load(const std::string& directory, const Options& options);
   static absl::StatusOr<SavedModel> Load(const std::string& directory) {
     return Load(directory, Options());
   }
 
-  // The newest whole checkpoint of a directory (`--checkpoint-dir`), or the one that the path
-  // names; its tables are in memory. Errors: also NotFound where the job that wrote it left nothing
-  // of its inputs; FailedPrecondition for a checkpoint of another job than these.
+  // Loads the newest complete checkpoint of a directory (`--checkpoint-dir`), or the checkpoint
+  // that the path names; its tables are read into memory. Errors: also NotFound when the job that
+  // wrote it has left no `inputs/`; FailedPrecondition when these belong to another job.
   static absl::StatusOr<SavedModel> LoadCheckpoint(const std::string& directory);
 
   Says says() const;
   const std::vector<RawColumn>& columns() const;
-  // One for each row, with the best `top` of classes or items. In the calling thread. Errors:
-  // NotFound for a column that is missing; InvalidArgument naming the row and the column of a value
-  // that cannot be read.
+  // One prediction for each row, with the best `top` classes or items, computed in the calling
+  // thread. Errors: NotFound for a missing column; InvalidArgument naming the row and the column of
+  // a value that cannot be read.
   absl::StatusOr<std::vector<Prediction>> Predict(const RawRows& rows, int64_t top = 1) const;
 
   // Within Coxswain.

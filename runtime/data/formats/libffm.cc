@@ -1,6 +1,6 @@
 // libffm: lines of a label and of field:index:value, as field-aware models have them. Each field is
-// a column, named by its number: of a number it is the value, of one category the index, and of
-// several the indices with the values as their weights.
+// a column, named by its number: a numeric feature reads the value, a feature of one category the
+// index, and one of several categories the indices with the values as their weights.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -57,7 +57,7 @@ class FfmRows {
 
   LineReader& lines_;
   TableRows& rows_;
-  std::vector<Field> fields_;  // those that are read, by name; the label's pairs are the label
+  std::vector<Field> fields_;  // the fields to read, by name; the label is a field too
   std::map<int64_t, size_t> by_number_;
   std::vector<Target> targets_;
 };

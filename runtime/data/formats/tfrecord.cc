@@ -30,7 +30,7 @@ class ExampleRows {
  private:
   struct Column {
     std::string name;
-    bool cut = false;  // a text that stands alone is cut at the feature's separator
+    bool cut = false;  // a single text is split at the feature's separator
     bool found = false;
     bool is_text = false;
     std::vector<std::string> values;  // of the last example, as texts

@@ -32,7 +32,7 @@ BlockRun::BlockRun(std::vector<int64_t> blocks, absl::Span<const int64_t> exampl
 }
 
 int64_t BlockRun::Find(int64_t position, int64_t first, int64_t last) const {
-  // Of few blocks all are looked at: where a search turns cannot be foreseen.
+  // With few blocks, a linear scan is faster than a search, whose branches cannot be predicted.
   constexpr int64_t kFew = 32;
   if (last - first <= kFew) {
     int64_t found = first;

@@ -27,7 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kDigits = 16;                  // of an index's name
-constexpr int64_t kHalfWrittenSeconds = 86400;  // after which nobody writes on
+constexpr int64_t kHalfWrittenSeconds = 86400;  // age of a half-written file that no process is
+                                                // writing any more
 
 std::string Variable(const char* name) {
   const char* const value = std::getenv(name);

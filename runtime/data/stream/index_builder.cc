@@ -1,5 +1,5 @@
-// A block at a time: its rows go to a table, from there to the tallies of features and labels, and
-// the table is emptied. Then what was learned is written down.
+// One block at a time: its rows go to a table, from there to the tallies of features and labels,
+// and the table is emptied. Finally the learned vocabularies and statistics are written.
 #include "runtime/data/stream/index_builder.h"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class IndexBuilder final : private RowListener {
   }
   int64_t piece_rows() const override { return piece_rows_; }
   absl::Status ReadFiles(const google::protobuf::RepeatedPtrField<std::string>& paths);
-  // The rows since the last block are one, up to where the input is.
+  // Ends a block with the rows since the last one, up to the input's position.
   absl::Status CutBlock(InputFile* input, int64_t next_line);
   absl::Status CutGroup();
   // Counts the rows of the block that ends here, and empties the table.
@@ -94,7 +94,7 @@ class IndexBuilder final : private RowListener {
   std::array<LabelSummary, kParts> labels_;                     // by part
   std::vector<std::array<LabelSummary, kParts>> named_labels_;  // parallel to the spec's labels
   DatasetIndex index_;
-  IndexedBlock next_;  // where the block begins that is being read
+  IndexedBlock next_;  // the beginning of the block that is being read
   RowGroup group_;
   int64_t group_done_ = 0;  // rows of it
   const int64_t piece_rows_;
@@ -217,7 +217,7 @@ void IndexBuilder::AddLabels() {
 void IndexBuilder::Report() {
   if (done_bytes_ - reported_ < kProgressBytes) return;
   reported_ = done_bytes_;
-  // Of packed files what is done is counted unpacked.
+  // For compressed files, progress is counted in decompressed bytes.
   if (options_.progress) options_.progress(std::min(done_bytes_, all_bytes_), all_bytes_);
 }
 
@@ -248,14 +248,14 @@ absl::Status IndexBuilder::ReadFiles(const google::protobuf::RepeatedPtrField<st
     table_.places = RowPlaces();
     table_.places.StartFile(path);
     RETURN_IF_ERROR(FormatOf(spec_).Read(spec_, path, &rows_));
-    // Something else than what is in the index may be there by now.
+    // The file may have changed since the index was made.
     RETURN_IF_ERROR(CheckUnchanged(path, before, /*same_machine=*/true));
   }
   return absl::OkStatus();
 }
 
 absl::Status IndexBuilder::ChooseWindow() {
-  // Two windows are in memory: one that is read and one that comes.
+  // Two windows are in memory: the current one and the next one.
   const int64_t memory = sizes_.memory - BytesOf(table_.side_tables);
   const int64_t fits = memory / 2 / std::max<int64_t>(1, index_.largest_block());
   if (sizes_.window > fits) {
@@ -358,7 +358,7 @@ std::vector<std::string> IndexedPaths(const DatasetSpec& spec) {
   std::vector<std::string> paths(spec.paths().begin(), spec.paths().end());
   paths.insert(paths.end(), spec.split().test_paths().begin(), spec.split().test_paths().end());
   for (const proto::FeatureSpec& feature : spec.features()) {
-    // What a model has learned stands in for it.
+    // The model's vocabularies and statistics are used instead.
     if (feature.vocabulary_file().empty() || FindLearned(spec, feature.name()) != nullptr) continue;
     paths.push_back(feature.vocabulary_file());
   }

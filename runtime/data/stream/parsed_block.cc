@@ -1,5 +1,5 @@
-// What a block needs to be parsed: its bytes, room for its columns; then what streamed data knows
-// of its files, and a parsed block itself.
+// The input for parsing a block: its bytes, and room for its columns; then the state of a streamed
+// data set, and parsing itself.
 #include "runtime/data/stream/parsed_block.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ int64_t BytesOf(const RaggedIds& lists) {
   return lists.ids.bytes() + BytesOf(lists.offsets) + BytesOf(lists.weights);
 }
 
-// What the format needs to read the block, or its bytes.
+// The block as the format reads it: its group, or its bytes.
 absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::IndexedBlock& block) {
   const std::string& path = data.path(block);
   const proto::IndexedFile& indexed = data.index->files(block.file());
@@ -70,7 +70,7 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   return read;
 }
 
-// For a block of so many rows, so that columns need not move while they grow.
+// Reserves room for the rows of a block, so that columns need not move while they grow.
 void MakeRoom(const proto::DatasetSpec& spec, int64_t rows, Table* table) {
   const auto size = static_cast<size_t>(rows);
   for (int i = 0; i < spec.features_size(); ++i) {
@@ -200,7 +200,8 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   table.side_tables = data.side_tables;
   RETURN_IF_ERROR(BindColumns(data.spec, data.vocabularies, &table, &rows));
   table.places.StartFile(path);
-  // A row has a byte at least: nobody's index makes more room than its block's bytes do.
+  // A row has at least one byte, so an invalid index cannot reserve more rows than the block has
+  // bytes.
   MakeRoom(data.spec, std::min(block.rows(), static_cast<int64_t>(lines.bytes.size())), &table);
   RETURN_IF_ERROR(FormatOf(data.spec).ReadBlock(data.spec, std::move(lines), &rows));
   if (table.rows != block.rows()) {

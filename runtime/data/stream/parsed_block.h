@@ -1,4 +1,4 @@
-// A block of a data set in memory: its rows as numbers and ids, as batches want them.
+// A block of a data set in memory: its rows as numbers and ids, in the form that batches need.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@
 namespace coxswain::data {
 
 struct ParsedColumn {
-  std::vector<float> numbers;  // numeric, vector: as the batch has them
-  IdArray ids;                 // categorical of one value
-  RaggedIds lists;             // categorical of several
+  std::vector<float> numbers;  // numeric, vector: as in the batch
+  IdArray ids;                 // categorical, one value
+  RaggedIds lists;             // categorical, several values
 };
 
 // Thread model: immutable.
@@ -32,18 +32,18 @@ struct ParsedBlock {
   std::vector<std::vector<float>> named_labels;  // parallel to NamedLabels of the spec
   PartRows rows;                                 // of the block, from 0
   RowPlaces places;
-  int64_t bytes = 0;  // that it takes
+  int64_t bytes = 0;  // its memory
 };
 
-// What the rows of a table that is one block take as a ParsedBlock.
+// The memory that the rows of a table of one block take as a ParsedBlock.
 int64_t ParsedBytes(const Table& rows);
 
-// What is known of a data set before any row is read. Thread model: immutable.
+// The state of a streamed data set that does not depend on its rows. Thread model: immutable.
 struct StreamedSpec {
   proto::DatasetSpec spec;  // as CheckSpec returned it
   std::shared_ptr<const proto::DatasetIndex> index;
   KnownVocabularies vocabularies;            // by feature
-  std::vector<NumericTransform> transforms;  // by feature; only of the numeric ones
+  std::vector<NumericTransform> transforms;  // by feature; only for numeric ones
   std::shared_ptr<const SideTables> side_tables;
   std::shared_ptr<UnpackedFiles> unpacked;  // thread-safe
 
@@ -51,12 +51,12 @@ struct StreamedSpec {
   const std::string& path(const proto::IndexedBlock& block) const { return path(block.file()); }
 };
 
-// Makes these of a checked spec and the index that is of it. Errors: InvalidArgument for an index
-// that does not fit the spec.
+// Makes a StreamedSpec from a checked spec and its index. Errors: InvalidArgument for an index that
+// does not fit the spec.
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index);
 
-// Unpacks those of the files that are packed. Errors: those of UnpackedFiles.
+// Decompresses the compressed files. Errors: those of UnpackedFiles.
 absl::Status UnpackFiles(const StreamedSpec& data);
 
 // Reads a block from its file. Errors: FailedPrecondition when the file's bytes are not those that

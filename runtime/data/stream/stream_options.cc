@@ -18,9 +18,10 @@ using proto::StreamOptions;
 
 constexpr int64_t kMostBlockBytes = int64_t{4} << 20;
 constexpr int64_t kBlocksInMemory = 128;
-// Of row groups, larger blocks: for each of several blocks of a group its beginning is read again.
+// Larger blocks for row groups, because each block of a group reads the beginning of the group
+// again.
 constexpr int64_t kGroupBlocksInMemory = 8;
-// What a packed file may grow by.
+// The assumed compression ratio of a compressed file.
 constexpr int64_t kPacked = 4;
 
 std::vector<std::string> AllPaths(const proto::DatasetSpec& spec) {
@@ -106,7 +107,7 @@ absl::StatusOr<bool> IsStreamed(const proto::DatasetSpec& spec) {
   int64_t bytes = 0;
   for (const std::string& path : AllPaths(spec)) {
     const auto file = env::RandomAccessFile::Open(path);
-    if (!file.ok()) continue;  // who reads it tells
+    if (!file.ok()) continue;  // reading it will report the error
     const bool packed = IsPacked(path) || FormatOf(spec).has_groups();
     bytes += static_cast<int64_t>((*file)->size()) * (packed ? kPacked : 1);
   }

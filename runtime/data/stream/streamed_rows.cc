@@ -1,4 +1,4 @@
-// Which blocks and rows a ticket names, what is read ahead, and the tensors of each column.
+// The blocks and rows of a ticket, reading ahead, and the tensors of each column.
 #include "runtime/data/stream/streamed_rows.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using proto::FeatureSpec;
 
-// Blocks that are read ahead where each is a window by itself.
+// Number of blocks to read ahead if each block is a window.
 constexpr int64_t kAheadInFiles = 2;
 
 template <typename T>
@@ -35,8 +35,8 @@ struct StreamedRows::Pick {
   uint32_t row;
 };
 
-// The examples of a batch. They lie anywhere in their blocks, so that nearly each read of one
-// misses the cache: loops read nothing else, and many misses are under way at a time.
+// The examples of a batch. They are anywhere in their blocks, so that nearly every read misses the
+// cache. The loops read nothing else, so that many misses overlap.
 struct StreamedRows::Picks {
   std::vector<BlockCache::Block> blocks;  // held
   std::vector<Pick> picks;
@@ -45,7 +45,7 @@ struct StreamedRows::Picks {
   uint64_t sample_key = 0;
 
   int64_t size() const { return static_cast<int64_t>(picks.size()); }
-  // What `of` has of each block.
+  // The column `of` of each block.
   template <typename F>
   auto OfBlocks(F of) const {
     std::vector<decltype(of(*blocks[0]))> all;
@@ -53,7 +53,7 @@ struct StreamedRows::Picks {
     for (const BlockCache::Block& block : blocks) all.push_back(of(*block));
     return all;
   }
-  // Of each example a number of such a column.
+  // A number of such a column for each example.
   template <typename T, typename Out>
   void Gather(const std::vector<const T*>& columns, Out* out) const {
     for (const Pick& pick : picks) *out++ = columns[pick.block][pick.row];
@@ -95,7 +95,7 @@ std::vector<ExamplePlace> StreamedRows::Places(const Ticket& ticket,
 
 namespace {
 
-// The blocks of the window at a position, and of the one behind it if `two`.
+// The blocks of the window at a position, and of the next one if `two`.
 void AddWindow(const BlockOrder::Epoch& epoch, int64_t position, bool two,
                std::vector<int64_t>* blocks) {
   const int64_t window = epoch.window_of(position);
@@ -105,7 +105,8 @@ void AddWindow(const BlockOrder::Epoch& epoch, int64_t position, bool two,
   }
 }
 
-// The block at a position in the order of the files, and `more` behind it, but none of another run.
+// The block at a position in the order of the files, and `more` blocks after it, but none of
+// another run.
 void AddRun(const BlockOrder& order, int64_t position, int64_t more, bool one_run,
             std::vector<int64_t>* blocks) {
   const BlockRun& files = order.files();
@@ -238,7 +239,8 @@ absl::Status StreamedRows::FindExamples(const Ticket& ticket,
     picks->picks.push_back({block, static_cast<uint32_t>(place.index)});
     picks->numbers.push_back(place.number);
   }
-  // From numbers in the part to rows of the block. Where all are of one part they are the same.
+  // Converts numbers in the part to rows of the block. If all rows are in one part, they are the
+  // same.
   const auto rows_of = picks->OfBlocks([&](const ParsedBlock& parsed) {
     const std::vector<uint32_t>& rows = parsed.rows[static_cast<size_t>(ticket.part)];
     const bool all = !rows.empty() && rows.back() + size_t{1} == rows.size();

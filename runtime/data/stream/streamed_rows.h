@@ -1,5 +1,4 @@
-// The rows of a data set that is streamed, as batches: a ticket's examples are gathered from the
-// blocks that they lie in.
+// The rows of a streamed data set, as batches: a ticket's examples are gathered from their blocks.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +24,21 @@ class StreamedRows {
   int64_t num_examples(Part part) const { return orders_[static_cast<size_t>(part)]->size(); }
   const StreamedSpec& data() const { return *data_; }
 
-  // A tensor for each column: features in the order of the spec, "label", "example_id". With
-  // `order_key` the training part is in the order that it draws, else in that of the files.
-  // `sample_key`: what samples of long lists are drawn by. Errors: those of ParseBlock;
-  // ResourceExhausted for a batch with 2^31 values.
-  // `ahead`: where this task goes on when it is through with the blocks that the ticket's examples
-  // are mixed among, which are read ahead; null: with those that come after them.
+  // Returns a tensor for each column: features in the order of the spec, "label", "example_id".
+  // With `order_key` the training part is in the order that the key draws, else in the order of the
+  // files. `sample_key` draws the samples of long lists. Errors: those of ParseBlock;
+  // ResourceExhausted for a batch with 2^31 values. `ahead`: where this task will go on after the
+  // window of the ticket's examples; the blocks there are read ahead. Null: it goes on with the
+  // window that follows.
   struct Ordered {
     Ticket ticket;
     std::optional<uint64_t> order_key;
   };
   absl::StatusOr<Batch> Read(const Ticket& ticket, std::optional<uint64_t> order_key,
                              uint64_t sample_key, const Ordered* ahead = nullptr);
-  // Tickets of one epoch with the same number need the same blocks, others hardly any of these.
+  // Tickets of one epoch with the same group need the same blocks; others need hardly any of these.
   int64_t GroupOf(const Ticket& ticket, std::optional<uint64_t> order_key) const;
-  // "ratings.csv:17", the line of the ticket's first example; nothing where it cannot be read.
+  // "ratings.csv:17", the line of the ticket's first example; nullopt when it cannot be read.
   std::optional<std::string> PlaceOf(const Ticket& ticket, std::optional<uint64_t> order_key);
 
   void DropBlocks() { cache_->Drop(); }
@@ -50,7 +49,7 @@ class StreamedRows {
   struct Picks;
 
   std::vector<ExamplePlace> Places(const Ticket& ticket, std::optional<uint64_t> order_key);
-  // Reads what comes behind the ticket before it is asked for.
+  // Reads ahead the blocks that will be needed after the ticket.
   void ReadAhead(const Ordered& now, const Ordered* ahead);
   // The blocks and rows of examples. Errors: those of BlockCache.
   absl::Status FindExamples(const Ticket& ticket, const std::vector<ExamplePlace>& places,

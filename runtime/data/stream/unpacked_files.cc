@@ -1,4 +1,5 @@
-// Names and locks of copies; room for another one; a copy opened, or written and then opened.
+// Names and locks of copies; making room for another copy; opening a copy, which is written first
+// if it does not exist.
 #include "runtime/data/stream/unpacked_files.h"
 
 #include <fcntl.h>
@@ -44,7 +45,7 @@ bool IsAt(int fd, const std::string& path) {
          open.st_dev == there.st_dev;
 }
 
-// Where files have no locks all are taken to be free.
+// If the file system has no locks, all files count as free.
 bool Lock(int fd, int how) { return flock(fd, how | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 // Removes a copy that nobody reads, or a part that nobody writes.
@@ -56,7 +57,8 @@ bool RemoveUnused(const std::string& path) {
   return removed;
 }
 
-// The file `part`, made and locked. Errors: Unavailable when another has it and gets no further.
+// Creates and locks the file `part`. Errors: Unavailable when another process holds it and makes no
+// progress.
 absl::StatusOr<int> LockPart(const std::string& part) {
   off_t bytes = -1;
   absl::Duration waited;  // since it grew
@@ -65,7 +67,7 @@ absl::StatusOr<int> LockPart(const std::string& part) {
     if (fd < 0) return env::SystemError(errno, "make", part);
     if (Lock(fd, LOCK_EX)) {
       if (IsAt(fd, part)) return fd;
-      close(fd);  // its writer was through with it just then
+      close(fd);  // its writer has just finished
       continue;
     }
     struct stat found {};
@@ -197,7 +199,7 @@ absl::Status UnpackedFiles::Unpack(const std::string& path, const proto::Indexed
                                    const std::string& copy) const {
   const std::string part = absl::StrCat(copy, absl::string_view(kPart).substr(sizeof(kCopy) - 1));
   ASSIGN_OR_RETURN(const int fd, LockPart(part));
-  // Who had the lock may have made the copy meanwhile.
+  // The previous holder of the lock may have made the copy meanwhile.
   if (const Opened made = OpenCopy(copy, indexed.unpacked_bytes()); made.file != nullptr) {
     close(made.lock);
     unlink(part.c_str());

@@ -1,10 +1,11 @@
-// Packed files (gzip, zstd) that are read in blocks. They cannot be entered in the middle, so each
-// is unpacked once into a copy in a directory of this user's alone, and blocks are read from that.
+// Compressed files (gzip, zstd) that are read in blocks. They cannot be read from the middle, so
+// each is decompressed once, into a copy in a directory that only this user can read, and blocks
+// are read from the copy.
 //
-// A copy is there whole or not at all: it is written under another name and renamed. Processes
-// share copies: who reads one holds a lock on it, shared with others, and who writes one a lock of
-// its own; the system takes both from a process that is killed. All copies together take at most so
-// many bytes: the ones that nobody reads go first, longest unused ones before others.
+// A copy appears when it is complete: it is written under another name and renamed. Processes share
+// copies: a reader of a copy holds a shared lock on it, and a writer holds an exclusive lock; the
+// system releases the locks of a process that is killed. The total size of copies is bounded:
+// copies without readers are removed, the least recently used first.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ namespace coxswain::data {
 
 inline constexpr int64_t kDefaultCacheBytes = int64_t{100} << 30;
 
-// Of one data set: copies that it opened stay as long as it does. Thread model: thread-safe.
+// The copies of one data set: those that it opened stay as long as this object. Thread model:
+// thread-safe.
 class UnpackedFiles {
  public:
   using File = std::shared_ptr<const env::RandomAccessFile>;
@@ -34,11 +36,12 @@ class UnpackedFiles {
   UnpackedFiles(const UnpackedFiles&) = delete;
   UnpackedFiles& operator=(const UnpackedFiles&) = delete;
 
-  // The copy of a packed file as it was indexed; unpacks it where there is none, which takes its
-  // time. Errors, which name the file: FailedPrecondition when it is another by now, or where there
-  // is no directory for copies; DataLoss for a damaged or torn one; ResourceExhausted where the
-  // disk is full or copies would take more than StreamOptions.cache_bytes; Unavailable when another
-  // process unpacks it and gets no further; those of RandomAccessFile.
+  // Opens the copy of a compressed file as it was indexed; decompresses the file first if there is
+  // no copy, which may take long. Errors, which name the file: FailedPrecondition when it has
+  // changed, or there is no directory for copies; DataLoss for a damaged or torn file;
+  // ResourceExhausted when the disk is full or copies would take more than
+  // StreamOptions.cache_bytes; Unavailable when another process is decompressing it and makes no
+  // progress; those of RandomAccessFile.
   absl::StatusOr<File> Open(const std::string& path, const proto::IndexedFile& indexed);
 
  private:
@@ -47,7 +50,7 @@ class UnpackedFiles {
     int lock = -1;
   };
 
-  // Nothing where there is no whole copy.
+  // Returns an empty result if there is no complete copy.
   Opened OpenCopy(const std::string& copy, int64_t bytes) const;
   absl::Status Unpack(const std::string& path, const proto::IndexedFile& indexed,
                       const std::string& copy) const;

@@ -1,4 +1,4 @@
-// Data sets: a description for CreatePerWorkerDataset, one call after the other,
+// Data sets: a description for CreatePerWorkerDataset, built by chained calls,
 //
 //   Csv("ratings.csv").Categorical("userId").Categorical("movieId").Label("rating")
 //       .Shuffle(7).Batch(512).Epochs(10)
@@ -29,13 +29,14 @@ enum class Part { kTraining = 0, kValidation = 1, kTest = 2 };
 
 absl::string_view PartName(Part part);  // "training", "validation", "test"
 
-// What names a batch: a range of examples of one part, in the order of one epoch.
+// Names a batch: a range of examples of one part, in the order of one epoch.
 struct Ticket {
   Part part = Part::kTraining;
   int64_t epoch = 0;
   int64_t begin = 0;
   int64_t end = 0;
-  // The data set that handed it out; 0: nobody says. It does not travel: a closure names its own.
+  // The data set that handed out the ticket; 0: unknown. It is not sent: a closure names its data
+  // set separately.
   uint32_t dataset = 0;
 
   int64_t size() const { return end - begin; }
@@ -46,7 +47,7 @@ struct Ticket {
   std::string ToString() const;  // "training epoch 3 [512, 1024)"
 };
 
-// A feature with everything that there is; DatasetBuilder's methods make the usual ones.
+// A feature with all of its options; DatasetBuilder has methods for the usual cases.
 struct Feature {
   enum class Kind { kNumeric, kCategorical };
   enum class Normalization {
@@ -62,9 +63,9 @@ struct Feature {
   // Numeric.
   Normalization normalization = Normalization::kNone;
   double missing_value = 0;  // stands for an empty field, before normalization
-  // Categorical: ids by a vocabulary, learned from the training part by falling count unless it is
-  // given; or by hash buckets. A value outside of it without oov_buckets is an error; in a
-  // multi-valued feature it is left out.
+  // Categorical: ids by a vocabulary, which is given, or learned from the training part in
+  // decreasing order of counts; or by hash buckets. Without oov_buckets, a value outside of the
+  // vocabulary is an error; in a multi-valued feature it is left out.
   int64_t hash_buckets = 0;  // 0: a vocabulary
   // Ids without either, for hash tables: "raw": the value itself, an integer; "hash": its 64-bit
   // hash.
@@ -82,7 +83,7 @@ struct Feature {
   std::string tokens = {};
   int64_t max_values = 0;  // in an example; of more a sample is drawn; 0: all
   // The values of the feature `history_of` in all training rows with the same value in the column
-  // `group_by`, but for the row's own. At most one in a data set.
+  // `group_by`, without the row's own value. At most one such feature in a data set.
   std::string history_of = {};
   std::string group_by = {};
 };
@@ -111,14 +112,16 @@ class DatasetBuilder {
   DatasetBuilder& Label(const std::string& column, const std::string& name = "");
   // How much each row counts, a number of at least 0: batch column "label.weight".
   DatasetBuilder& Weight(const std::string& column);
-  // More files of the same columns; a directory and a pattern stand for files, here and above.
+  // More files with the same columns. Here and in the constructors below, the path may also be a
+  // directory or a pattern.
   DatasetBuilder& File(const std::string& path);
-  // Fractions of the rows that are kept from training, drawn by the seed.
+  // Fractions of the rows that are held out from training, drawn by the seed.
   DatasetBuilder& Split(double validation, double test);
-  // The test part is in files of its own.
+  // The test part is in separate files.
   DatasetBuilder& TestFile(const std::string& path);
-  // Rows are read in blocks when they are wanted, whatever the size of the files; each task holds
-  // `memory_bytes` of blocks (0: 512 MiB). Without, files of more bytes than that are.
+  // Rows are read in blocks when they are needed, whatever the size of the files; each task holds
+  // `memory_bytes` of blocks (0: 512 MiB). Without this call, only files of more than 512 MiB are
+  // streamed.
   DatasetBuilder& Streamed(int64_t memory_bytes = 0);
   DatasetBuilder& Shuffle(uint64_t seed);
   // Each worker shuffles all examples for itself, as TensorFlow's per-worker datasets do: within an
@@ -138,14 +141,14 @@ class DatasetBuilder {
   std::unique_ptr<data::DatasetOptions> options_;
 };
 
-// A comma-separated file whose first line names the columns. Here and below gzip and zstd are
-// unpacked while reading.
+// A comma-separated file whose first line names the columns. Here and below, gzip and zstd are
+// decompressed while reading.
 DatasetBuilder Csv(const std::string& path);
-// JSON lines: an object each, whose keys are the columns.
+// JSON lines: one object per line, whose keys are the columns.
 DatasetBuilder JsonLines(const std::string& path);
 // TensorFlow's TFRecord files of tf.Example, whose features' names are the columns.
 DatasetBuilder TfRecords(const std::string& path);
-// Wants Apache Arrow's plugin (docs/data.md).
+// Needs Apache Arrow's plugin (docs/data.md).
 DatasetBuilder Parquet(const std::string& path);
 
 }  // namespace coxswain

@@ -1,4 +1,4 @@
-// Optimizers, learning rates that change, and initializers. An optimizer is a struct of parameters;
+// Optimizers, learning rate schedules, and initializers. An optimizer is a struct of parameters;
 // its formula is in the file of its name in kernels/optimizers. Defaults are those of a job
 // (docs/job.md):
 //
@@ -6,7 +6,7 @@
 //   table.optimizer = cox::WithSchedule(cox::Adagrad{.epsilon = 1e-7}, cox::LinearDecay(10000));
 //   table.initializer = cox::NormalInit(0.1);
 //
-// Thread model: values. What is wrong with them is reported when a variable is created with them.
+// Thread model: values. Invalid parameters are reported when a variable is created with them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class LearningRateSchedule;
 class OptimizerSpec;
 }  // namespace proto
 
-// What stands for an optimizer, an initializer or a schedule as it travels. Cheap to copy.
+// A handle on the message in which an optimizer, an initializer or a schedule is sent. Cheap to
+// copy.
 template <typename Proto>
 class SpecHandle {
  public:
@@ -119,8 +120,8 @@ struct Ftrl {
   operator OptimizerSpec() const;  // NOLINT: is one
 };
 
-// The optimizer with a learning rate that changes, by the names of Keras' schedules; `factor`s are
-// of the optimizer's learning rate. Formulas: ps_server/learning_rate.h.
+// The optimizer with a learning rate schedule. Schedules have the names of Keras'; `factor`s
+// multiply the optimizer's learning rate. Formulas: ps_server/learning_rate.h.
 OptimizerSpec WithSchedule(const OptimizerSpec& optimizer, const ScheduleSpec& schedule);
 
 // factors[i] after step boundaries[i].

@@ -13,14 +13,14 @@
 
 namespace coxswain {
 
-// What went wrong, in a form that callers act on: nothing is ever classified by an error's text.
+// What went wrong, in a form that callers can act on: no code classifies an error by its text.
 enum class ErrorCause : uint8_t {
   kUnknown = 0,
   kApplication = 1,    // the closure itself: bad data, a failing op
   kTaskLost = 2,       // the task's process or its network is gone
   kStaleEpoch = 3,     // a newer coordinator holds the cluster
   kClusterHeld = 4,    // another live coordinator holds the cluster
-  kCancelled = 5,      // the coordinator gave up on it
+  kCancelled = 5,      // the coordinator gave it up
   kConfiguration = 6,  // the user's file or flag is wrong
   kUnreachable = 7,    // the cluster could not be reached in time
   kQuarantined = 8,    // the closure took down several workers
@@ -71,7 +71,7 @@ std::string Describe(const absl::Status& status);
   } while (false)
 
 // `lhs` gets the value of `expr`, an absl::StatusOr; returns from the function when it is an error.
-// A statement of its own: not the only one below an `if`.
+// It expands to several statements, so it must not be the body of an `if` without braces.
 #define COX_ASSIGN_OR_RETURN(lhs, expr) \
   COX_ASSIGN_OR_RETURN_INNER(COX_CONCAT(cox_or_, __COUNTER__), lhs, expr)
 #define COX_ASSIGN_OR_RETURN_INNER(tmp, lhs, expr) \

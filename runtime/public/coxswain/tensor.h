@@ -1,8 +1,8 @@
-// Tensors and what describes them: element types, shapes, memory; and the values of a function that
-// is being built. Sizes in bytes.
+// Tensors, element types, shapes and memory; also the outputs and attributes of nodes in a function
+// that is being built. Sizes are in bytes.
 //
-// Thread model: all are values; a tensor's and a buffer's bytes are shared by its copies and not
-// guarded. Concurrent readers are fine.
+// Thread model: all types are values. Copies of a tensor or a buffer share its bytes, which are not
+// guarded; concurrent readers are fine.
 #pragma once
 
 #include <algorithm>
@@ -116,8 +116,8 @@ struct DTypeOf<BFloat16> {
 
 constexpr int64_t kUnknownDim = -1;
 
-// A tensor's dimensions. In a graph a dimension may be unknown (-1), as a batch's size is; a
-// tensor's own shape is always fully known.
+// A tensor's dimensions. In a graph a dimension may be unknown (-1), such as the batch size; the
+// shape of a tensor is always fully known.
 class Shape {
  public:
   Shape() = default;  // a scalar
@@ -133,7 +133,7 @@ class Shape {
   bool IsFullyKnown() const;
   // Product of the dimensions, 1 for a scalar. Only for a fully known shape.
   int64_t num_elements() const;
-  // True when a tensor of the fully known shape `other` may stand where this shape is declared.
+  // True when a tensor of the fully known shape `other` may be used where this shape is declared.
   bool Accepts(const Shape& other) const;
 
   bool operator==(const Shape& other) const { return dims_ == other.dims_; }
@@ -148,7 +148,7 @@ class Shape {
 
 enum class DeviceType : uint8_t { kCpu = 0, kGpu = 1 };
 
-// A device within one task: what a buffer lives on and a kernel runs on.
+// A device within one task, which holds buffers and runs kernels.
 struct Device {
   DeviceType type = DeviceType::kCpu;
   int16_t index = 0;
@@ -176,7 +176,7 @@ class Buffer {
 
   // Uninitialised host memory.
   static Buffer Allocate(size_t bytes);
-  // Memory owned by someone else; `release` runs once when the last handle is gone, on any thread.
+  // Memory of another owner; `release` runs once, when the last handle is gone, on any thread.
   static Buffer Wrap(void* data, size_t bytes, Device device, std::function<void()> release);
 
   // A handle on bytes [offset, offset + bytes) of this one.
@@ -186,7 +186,7 @@ class Buffer {
   size_t size() const { return size_; }
   Device device() const;
   bool empty() const { return size_ == 0; }
-  // No other handle shares the block, so its bytes may be changed in place.
+  // True when no other handle shares the block, so that its bytes may be changed in place.
   bool Unique() const;
 
  private:
@@ -243,9 +243,9 @@ class Tensor {
   const Buffer& buffer() const { return buffer_; }
   bool Unique() const { return buffer_.Unique(); }
 
-  // The values in row-major order, good as long as this tensor: for what somebody else has made,
-  // such as a closure's results. Errors: InvalidArgument when the dtype is another one, or the
-  // values are not in host memory.
+  // The values in row-major order, valid as long as this tensor. For tensors from elsewhere, such
+  // as a closure's results. Errors: InvalidArgument when the dtype differs, or the values are not
+  // in host memory.
   template <typename T>
   absl::StatusOr<absl::Span<const T>> As() const {
     if (absl::Status s = IsOf(DTypeOf<T>::value); !s.ok()) return s;
@@ -253,8 +253,8 @@ class Tensor {
                                static_cast<size_t>(num_elements()));
   }
 
-  // For code that knows the dtype and that the values are in host memory, as kernels do: anything
-  // else is a bug and ends the process. (buffer().data() is the address on whatever device.)
+  // For code that knows the dtype, and that the values are in host memory, as kernels do: a
+  // mismatch is a bug and ends the process. (buffer().data() is the address on any device.)
   template <typename T>
   const T* data() const {
     CheckType(DTypeOf<T>::value);
@@ -305,7 +305,7 @@ struct TensorType {
   bool operator==(const TensorType& o) const { return dtype == o.dtype && shape == o.shape; }
 };
 
-// One output of one node. Default-constructed: no output (an error that was already recorded).
+// One output of one node. Default-constructed: no output (an error was already recorded).
 struct Output {
   int node = -1;
   int index = 0;
@@ -355,15 +355,15 @@ using Attrs = std::map<std::string, AttrValue>;
 // How the products of a function are computed.
 enum class ComputeType {
   kF32,
-  // Inputs of products are rounded to bf16 and summed in f32. All that is kept between steps, and
-  // all else that is computed, stays f32. On a machine without instructions for bf16: f32.
+  // Inputs of products are rounded to bf16, and products are summed in f32. All state and all other
+  // computations stay f32. On a machine without instructions for bf16: f32.
   kBf16,
-  // Inputs of products are rounded to 10 bits behind the point by the tensor cores of GPUs, and
-  // summed in f32. On a CPU: f32.
+  // The tensor cores of GPUs round the inputs of products to 10 mantissa bits, and sum in f32. On a
+  // CPU: f32.
   kTf32,
 };
 
-// On what workers run the steps of a function.
+// On which device workers run the steps of a function.
 enum class DeviceChoice {
   kAuto,  // a worker's GPUs if it has any, else its CPU
   kCpu,
