@@ -214,10 +214,7 @@ bool ClusterCoordinator::TakeRoom(int64_t closures) {
   AwaitAloud(&shared_->mu, absl::Condition(&Shared::Room::Free, &room), [&](absl::Duration t) {
     shared_->waits.Report(absl::StrCat("room in the queue of ", room.size, " closures"), t);
   });
-  shared_->Begin();
-  if (shared_->stopped) return false;
-  shared_->pending += closures;
-  return true;
+  return shared_->Enter(closures);
 }
 
 ClusterCoordinator::Tell ClusterCoordinator::TellerOf(const RemoteFunction& function,
@@ -249,7 +246,7 @@ ClusterCoordinator::Tell ClusterCoordinator::TellerOf(const RemoteFunction& func
 RemoteValue ClusterCoordinator::ScheduleSpec(const RemoteFunction& function,
                                              core::ClosureSpec spec) {
   RemoteValue value = NewValue(function);
-  if (!TakeRoom(1)) {
+  if (!(spec.resumed != 0 ? shared_->EnterAtOnce() : TakeRoom(1))) {
     value.state_->Set(Shared::NotQueued());
     return value;
   }

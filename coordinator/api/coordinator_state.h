@@ -56,6 +56,19 @@ struct ClusterCoordinator::Shared {
     if (joined) errors.clear();
     joined = false;
   }
+  // A number of closures is pending from now on. False: an earlier one has failed.
+  bool Enter(int64_t closures) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) {
+    Begin();
+    if (stopped) return false;
+    pending += closures;
+    return true;
+  }
+  // A closure of a checkpoint does not wait for room: those of its step start only when all of the
+  // step's are scheduled.
+  bool EnterAtOnce() ABSL_LOCKS_EXCLUDED(mu) {
+    absl::MutexLock lock(&mu);
+    return Enter(1);
+  }
   // Takes note of an error. True: everything else is to be cancelled.
   bool Failed(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu);
   // It no longer waits.

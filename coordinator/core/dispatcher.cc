@@ -40,6 +40,14 @@ bool Dispatcher::ScheduleRestored(ClosureId closure, GroupQueue::Group group) {
   return true;
 }
 
+bool Dispatcher::AwaitsRestored(ClosureId closure) const {
+  if (restored_.empty()) return false;
+  const StartGate::Step* const step = gate_.StepOf(closure);
+  if (step == nullptr) return false;
+  const auto next = restored_.lower_bound(step->first);
+  return next != restored_.end() && *next < step->end;
+}
+
 void Dispatcher::AddWorker(int worker) {
   if (!workers_.try_emplace(worker).second) return;
   SetRoom(worker);

@@ -68,7 +68,7 @@ class Dispatcher {
   // none.
   ClosureId Schedule(GroupQueue::Group group = 0);
   // Queues one of Restore's pending closures. False when it is not one of them, or was queued
-  // before.
+  // before. One of a synchronous step starts when all of the step's are queued.
   bool ScheduleRestored(ClosureId closure, GroupQueue::Group group = 0);
   // Number of Restore's pending closures that were not queued yet.
   int64_t restored_left() const { return static_cast<int64_t>(restored_.size()); }
@@ -187,7 +187,12 @@ class Dispatcher {
   void SetRoom(int worker);
   void Unassign(ClosureId closure, int worker);
   void Over(ClosureId closure);
-  bool MayStart(ClosureId closure) const { return gate_.MayStart(closure, low_water_); }
+  bool MayStart(ClosureId closure) const {
+    return gate_.MayStart(closure, low_water_) && !AwaitsRestored(closure);
+  }
+  // Whether other closures of its step are still to be queued by ScheduleRestored. A step with
+  // backups would otherwise be over without them, and they would wait for it for ever.
+  bool AwaitsRestored(ClosureId closure) const;
   // The worker on which an overdue closure may run now; -1: none yet.
   int RoomElsewhere(ClosureId closure) const;
   // For a closure of a step: a full worker on which closures of later steps wait.

@@ -124,50 +124,28 @@ baseline: false
   CHECK(kept["updates"]["applied"] == 600 * 8);
 }
 
-TEST_CASE("a job with backups is not resumed, and says what to do", "[consistency]") {
-  const DataFiles files;
-  const std::string job = WriteMatrixFactorization(files);
-  const std::vector<std::string> train = {"train",
-                                          job,
-                                          "--in-process",
-                                          "--checkpoint-dir",
-                                          files.Path("checkpoints"),
-                                          "--set",
-                                          "train.consistency={mode: sync, replicas: 2, backup: 1}"};
-  REQUIRE(Coxswain(train).code == 0);
-  std::vector<std::string> again = train;
-  again.push_back("--resume");
-  const Process::Result resumed = Coxswain(again);
-  CHECK(resumed.code == 2);
-  CHECK_THAT(resumed.err, Catch::Matchers::Contains("a job with backups cannot go on from a"));
-}
-
-constexpr char kCoordinator[] =
-    "  - {task: coordinator, action: kill, at: 1500ms, restart_delay: 100ms}\n";
-
 TEST_CASE(
-    "backups, groups and microbatches keep every promise while workers and a parameter server are "
-    "killed",
+    "backups, groups and microbatches keep every promise while workers, a parameter server and the "
+    "coordinator are killed",
     "[consistency]") {
   const struct {
     const char* consistency;
     int64_t updates;  // an epoch has 15 batches
-    bool resumes;
-  } kModes[] = {{"{mode: sync, replicas: 2, backup: 1}", 8, false},
-                {"{mode: hybrid, group_size: 2}", 8, true},
-                {"{accumulate: 4}", 4, true}};
-  for (const auto& [consistency, updates, resumes] : kModes) {
+  } kModes[] = {{"{mode: sync, replicas: 2, backup: 1}", 8},
+                {"{mode: hybrid, group_size: 2}", 8},
+                {"{accumulate: 4}", 4}};
+  for (const auto& [consistency, updates] : kModes) {
     INFO(consistency);
     const DataFiles files;
     const std::string job = WriteMatrixFactorization(files);
-    const std::string chaos = files.Write("chaos.yaml", absl::StrCat(R"(
+    const std::string chaos = files.Write("chaos.yaml", R"(
 seed: 3
 baseline: false
 faults:
   - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
   - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
-)",
-                                                                     resumes ? kCoordinator : ""));
+  - {task: coordinator, action: kill, at: 1500ms, restart_delay: 100ms}
+)");
     const std::string report = files.Path("report.json");
     const Process::Result result = Coxswain({"train",
                                              job,

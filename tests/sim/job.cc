@@ -418,8 +418,19 @@ void CoordinatorProcess::Resume() {
     });
   }
   if (tickets()) ReadTickets();
+  ScheduleResumed(0);
+}
+
+void CoordinatorProcess::ScheduleResumed(size_t from) {
   const auto functions = job_->workload_->Functions();
-  for (const checkpoint::CheckpointClosure& closure : manifest_.closures) {
+  for (size_t i = from; i < manifest_.closures.size(); ++i) {
+    if (tickets() && i > from && place_.world->random().Chance(0.1)) {
+      // The program's thread is held up.
+      place_.world->Schedule(absl::Milliseconds(place_.world->random().Between(0, 200)),
+                             place_.life, [this, i] { ScheduleResumed(i); });
+      return;
+    }
+    const checkpoint::CheckpointClosure& closure = manifest_.closures[i];
     core::ClosureSpec spec = job_->workload_->Closure(static_cast<int64_t>(closure.id) - 1);
     // As the manifest has it: what it says must do.
     spec.plan = 0;
@@ -437,6 +448,7 @@ void CoordinatorProcess::Resume() {
       Schedule(std::move(spec));
     }
   }
+  tickets_.resumed = true;
   WriteBeside();
   ScheduleMore();
 }

@@ -89,6 +89,8 @@ class CoordinatorProcess final : public Process {
   void Train();
   std::shared_ptr<env::FileLock> LockDirectory(const std::string& directory);
   void Resume();
+  // The manifest's closures, from this one on.
+  void ScheduleResumed(size_t from);
   void ScheduleMore();
   void Schedule(core::ClosureSpec spec);
   void ScheduleStep(int64_t closures);
@@ -129,6 +131,7 @@ class CoordinatorProcess final : public Process {
   struct Tickets {
     std::deque<int64_t> waiting;  // to be scheduled
     std::set<int64_t> done;
+    bool resumed = false;  // the manifest's closures are scheduled
   };
   Tickets tickets_;
   int64_t written_before_ = -1;  // the closure before which rows were written last

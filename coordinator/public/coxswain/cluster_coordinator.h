@@ -140,7 +140,8 @@ class ClusterCoordinator {
   // Schedules a closure of the checkpoint that the session was resumed from, under its old id.
   // `function` must have the name of the closure's function. All closures of the checkpoint must be
   // scheduled before any other closure of the cluster, in their order, as
-  // CheckpointManager::RunPending does.
+  // CheckpointManager::RunPending does. Does not wait for room in the queue, and closures of a
+  // synchronous step start when all of the step's are scheduled.
   RemoteValue ScheduleResumed(const RemoteFunction& function,
                               const checkpoint::CheckpointClosure& closure);
 

@@ -407,6 +407,39 @@ TEST_CASE("shards that go back before a choice is applied leave a step of what w
   CHECK(t.StepApplied(1, kNow).size() == 2);
 }
 
+TEST_CASE("a checkpoint's step with backups starts when all of its closures are scheduled again",
+          "[sync][backup]") {
+  Table t(1, 8);
+  t.Step(3, kTrains, 1, kOneBackup);
+  t.Step(3, kTrains, 1, kOneBackup);
+  checkpoint::Manifest manifest;
+  manifest.low_water = t.low_water();
+  REQUIRE(t.Describe([](PlanId) { return std::string("f"); }, &manifest).ok());
+  REQUIRE(manifest.closures.size() == 6);
+  Table resumed(1, 8);
+  resumed.Resume(manifest);
+  const auto schedule = [&](size_t i) {
+    ClosureSpec spec;
+    spec.plan = kTrains;
+    spec.resumed = manifest.closures[i].id;
+    spec.sync = manifest.closures[i].sync;
+    const auto id = resumed.Schedule(std::move(spec), true);
+    REQUIRE(id.ok());
+    resumed.Find(*id)->done = [](auto) {};
+  };
+  schedule(0);
+  schedule(1);
+  // These two are as many as the step takes: it would be over without the third.
+  CHECK(resumed.Send().empty());
+  schedule(2);
+  CHECK(resumed.Send() == Ids{1, 2, 3});
+  schedule(3);
+  CHECK(resumed.Send().empty());
+  schedule(4);
+  schedule(5);
+  CHECK(resumed.Send() == Ids{4, 5, 6});
+}
+
 TEST_CASE("free steps begin without one another, and each is over as a whole", "[sync][free]") {
   Table t(2, 3);
   CHECK(t.Step(2, kTrains, 1, kFree) == Ids{1, 2});
