@@ -13,6 +13,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/stream_options.h"
+#include "runtime/env/env.h"
 
 namespace coxswain::runner {
 namespace {
@@ -92,7 +93,8 @@ absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& 
 
 absl::StatusOr<bool> Arrivals::Await(const std::function<void(FollowedEpoch)>& add,
                                      const std::function<bool()>& stop) {
-  const absl::Time begun = absl::Now();
+  env::Env* const env = strategy_->cluster().env();
+  const absl::Duration begun = env->Monotonic();
   bool told = false;
   while (true) {
     if (stop()) return absl::CancelledError("interrupted");
@@ -110,7 +112,7 @@ absl::StatusOr<bool> Arrivals::Await(const std::function<void(FollowedEpoch)>& a
     } else if (look->ended) {
       return false;
     }
-    const double waited = absl::ToDoubleSeconds(absl::Now() - begun);
+    const double waited = absl::ToDoubleSeconds(env->Monotonic() - begun);
     if (job_.follow.idle_seconds > 0 && waited >= job_.follow.idle_seconds) return false;
     // Nothing tells when a file comes, on whatever file system that is.
     for (absl::Duration left = kLookAgain; left > absl::ZeroDuration() && !stop();
