@@ -64,6 +64,27 @@ uint64_t StreamHash::Finish() const {
   return hash;
 }
 
+std::string StreamHash::Save() const {
+  std::string saved;
+  const auto add = [&saved](uint64_t word) {
+    for (int byte = 0; byte < 8; ++byte) saved.push_back(static_cast<char>(word >> (8 * byte)));
+  };
+  for (const uint64_t lane : lanes_) add(lane);
+  add(total_);
+  saved.append(pending_, pending_size_);
+  return saved;
+}
+
+bool StreamHash::Restore(absl::string_view saved) {
+  constexpr size_t kWords = 5 * 8;
+  if (saved.size() < kWords || saved.size() >= kWords + kStripe) return false;
+  for (int i = 0; i < 4; ++i) lanes_[i] = LoadWord(saved.data() + 8 * i, 8);
+  total_ = LoadWord(saved.data() + 32, 8);
+  pending_size_ = saved.size() - kWords;
+  std::copy(saved.begin() + kWords, saved.end(), pending_);
+  return total_ % kStripe == pending_size_;
+}
+
 uint64_t HashText(absl::string_view text) {
   uint64_t hash = Mix64(text.size());
   size_t i = 0;

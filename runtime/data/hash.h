@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "runtime/base/stable_hash.h"
@@ -24,6 +25,11 @@ class StreamHash {
  public:
   void Update(absl::string_view bytes);
   uint64_t Finish() const;  // of what was given so far
+
+  // What was given so far as a few bytes, for another process to go on with. False for bytes that
+  // Save did not return.
+  std::string Save() const;
+  bool Restore(absl::string_view saved);
 
  private:
   static constexpr size_t kStripe = 32;

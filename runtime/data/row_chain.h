@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string>
 
 #include "absl/strings/string_view.h"
 #include "runtime/data/hash.h"
@@ -21,6 +22,7 @@ class RowChain {
   explicit RowChain(int64_t mark = 0) : mark_(mark) {}
 
   void Add(absl::string_view text) {
+    if (log_ != nullptr) return LogText(text);
     uint64_t& lane = NextLane();
     Absorb(&lane, text.size());
     const char* p = text.data();
@@ -28,8 +30,12 @@ class RowChain {
     for (; left > 8; p += 8, left -= 8) Absorb(&lane, Load<uint64_t>(p));
     Absorb(&lane, LoadFew(p, left));
   }
-  void AddNumber(uint64_t number) { Absorb(&NextLane(), number); }
+  void AddNumber(uint64_t number) {
+    if (log_ != nullptr) return LogNumber(number);
+    Absorb(&NextLane(), number);
+  }
   void EndRow() {
+    if (log_ != nullptr) return LogEnd();
     next_ = 0;
     if (++rows_ == mark_) marked_ = Hash();
   }
@@ -43,9 +49,33 @@ class RowChain {
   // Of the first `mark` rows; nothing when there are fewer, or no mark.
   std::optional<uint64_t> Marked() const { return marked_; }
 
- private:
   // The fields of a row go to lanes in turn, so that the processor need not wait for each.
   static constexpr size_t kLanes = 4;
+
+  // The rows so far, between two rows, for another process to go on with. The mark is not part of
+  // it.
+  struct State {
+    int64_t rows = 0;
+    std::array<uint64_t, kLanes> lanes = {};
+    std::optional<uint64_t> marked;
+  };
+  State state() const { return {rows_, lanes_, marked_}; }
+  void Continue(const State& state) {
+    rows_ = state.rows;
+    lanes_ = state.lanes;
+    marked_ = state.marked;
+    next_ = 0;
+  }
+  // From now on what is added goes to `log`, which must outlive it, and not into the hash: for rows
+  // that are read before those in front of them.
+  void LogTo(std::string* log) { log_ = log; }
+  // Adds what was logged.
+  void AddLogged(absl::string_view log);
+
+ private:
+  void LogText(absl::string_view text);
+  void LogNumber(uint64_t number);
+  void LogEnd();
 
   static void Absorb(uint64_t* lane, uint64_t word) {
     *lane = (*lane ^ word) * 0x9fb21c651e98df25u;
@@ -77,6 +107,7 @@ class RowChain {
   std::array<uint64_t, kLanes> lanes_ = {0x243f6a8885a308d3u, 0x13198a2e03707344u,
                                          0xa4093822299f31d0u, 0x082efa98ec4e6c89u};
   std::optional<uint64_t> marked_;
+  std::string* log_ = nullptr;
 };
 
 }  // namespace coxswain::data

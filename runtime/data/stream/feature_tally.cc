@@ -14,7 +14,40 @@ namespace {
 
 using proto::FeatureSpec;
 
+// Sums in more digits than a double has, as two of them.
+void Put(long double sum, google::protobuf::RepeatedField<double>* numbers) {
+  const auto high = static_cast<double>(sum);
+  numbers->Add(high);
+  numbers->Add(static_cast<double>(sum - high));
+}
+
+long double Sum(const google::protobuf::RepeatedField<double>& numbers) {
+  long double sum = 0;
+  for (const double number : numbers) sum += number;
+  return sum;
+}
+
 }  // namespace
+
+void NumberTally::Save(proto::NumberState* state) const {
+  state->set_count(count_);
+  state->set_sum(sum_);
+  state->set_low(low_);
+  state->set_high(high_);
+  state->set_first(first_);
+  Put(offsets_, state->mutable_offsets());
+  Put(squares_, state->mutable_squares());
+}
+
+void NumberTally::Continue(const proto::NumberState& state) {
+  count_ = state.count();
+  sum_ = state.sum();
+  low_ = state.low();
+  high_ = state.high();
+  first_ = state.first();
+  offsets_ = Sum(state.offsets());
+  squares_ = Sum(state.squares());
+}
 
 void NumberTally::Add(double value) {
   if (count_++ == 0) {
@@ -68,7 +101,7 @@ void FeatureTally::AddId(int64_t id, Part part) {
 }
 
 void FeatureTally::Add(const TableFeature& feature, absl::Span<const Part> parts,
-                       const RowPlaces& places) {
+                       const RowPlaces& places, const BlockPlace& place) {
   if (spec_.kind() == FeatureSpec::VECTOR) return;
   if (spec_.kind() == FeatureSpec::NUMERIC) {
     for (size_t row = 0; row < parts.size() && statistics_ == nullptr; ++row) {
@@ -98,7 +131,8 @@ void FeatureTally::Add(const TableFeature& feature, absl::Span<const Part> parts
     const int64_t id = feature.ids[row];
     if (keeps_places_ && places_.empty()) places_.resize(static_cast<size_t>(feature.known));
     if (keeps_places_ && id >= static_cast<int64_t>(places_.size())) {
-      places_.push_back(places.Of(static_cast<int64_t>(row)));
+      places_.push_back(
+          {place.file, place.lines_before + places.LineOf(static_cast<int64_t>(row))});
     }
     AddId(id, parts[row]);
   }
@@ -121,7 +155,7 @@ void FeatureTally::CountsOf(const Vocabulary& vocabulary, proto::IndexedFeature*
   indexed->mutable_unknown()->Add(unknown.begin(), unknown.end());
 }
 
-absl::Status FeatureTally::LearnTexts(const TableFeature& feature,
+absl::Status FeatureTally::LearnTexts(const TableFeature& feature, const PathOf& path,
                                       proto::IndexedFeature* indexed) const {
   std::vector<int64_t> counts(static_cast<size_t>(feature.texts.size()), 0);
   for (size_t i = 0; i < counts_.size(); ++i) counts[i] = counts_[i][0];
@@ -131,8 +165,9 @@ absl::Status FeatureTally::LearnTexts(const TableFeature& feature,
   const auto lost = std::find(learned.ids.begin(), learned.ids.end(), -1);
   if (!spec_.multi_valued() && lost != learned.ids.end()) {
     const auto text = static_cast<size_t>(lost - learned.ids.begin());
+    const Place& place = places_[text];
     return LeftOutError(spec_, learned.ids, feature.texts.text(static_cast<int64_t>(text)),
-                        counts[text], places_[text]);
+                        counts[text], absl::StrCat(path(place.file), ":", place.line));
   }
   // What is counted by text becomes what is counted by id.
   const Vocabulary& vocabulary = *learned.vocabulary;
@@ -153,14 +188,14 @@ absl::Status FeatureTally::LearnTexts(const TableFeature& feature,
   return absl::OkStatus();
 }
 
-absl::Status FeatureTally::FinishVocabulary(const TableFeature& feature,
+absl::Status FeatureTally::FinishVocabulary(const TableFeature& feature, const PathOf& path,
                                             proto::IndexedFeature* indexed) const {
   proto::LearnedFeature* learned = indexed->mutable_learned();
   if (has_indices_) {
     learned->set_numbers(numbers_ >= 0 ? numbers_ : largest_ + 1);
     return absl::OkStatus();
   }
-  if (feature.vocabulary == nullptr) return LearnTexts(feature, indexed);
+  if (feature.vocabulary == nullptr) return LearnTexts(feature, path, indexed);
   const Vocabulary& vocabulary = *feature.vocabulary;
   if (vocabulary.unbounded()) return absl::OkStatus();
   if (const std::vector<std::string>* texts = vocabulary.texts()) {
@@ -174,12 +209,12 @@ absl::Status FeatureTally::FinishVocabulary(const TableFeature& feature,
   return absl::OkStatus();
 }
 
-absl::Status FeatureTally::Finish(const TableFeature& feature,
+absl::Status FeatureTally::Finish(const TableFeature& feature, const PathOf& path,
                                   proto::IndexedFeature* indexed) const {
   proto::LearnedFeature* learned = indexed->mutable_learned();
   learned->set_name(spec_.name());
   learned->set_id(spec_.id());
-  if (spec_.kind() == FeatureSpec::CATEGORICAL) return FinishVocabulary(feature, indexed);
+  if (spec_.kind() == FeatureSpec::CATEGORICAL) return FinishVocabulary(feature, path, indexed);
   const bool fixed =
       spec_.kind() == FeatureSpec::VECTOR || spec_.normalization() == FeatureSpec::DIVIDE;
   const NumericTransform transform =
@@ -190,6 +225,64 @@ absl::Status FeatureTally::Finish(const TableFeature& feature,
   learned->set_normalization(transform.kind);
   learned->set_shift(transform.shift);
   learned->set_scale(transform.scale);
+  return absl::OkStatus();
+}
+
+void FeatureTally::TakePart(const TableFeature& feature, int64_t texts,
+                            proto::PartFeature* part) const {
+  part->set_largest(largest_);
+  for (int64_t text = feature.known; text < texts; ++text) {
+    part->add_texts(feature.texts.text(text));
+    if (!keeps_places_) continue;
+    const Place& place = places_[static_cast<size_t>(text)];
+    part->add_files(place.file);
+    part->add_lines(place.line);
+  }
+  for (size_t id = 0; id < counts_.size(); ++id) {
+    if (counts_[id] == Counts{}) continue;
+    part->add_ids(static_cast<int64_t>(id));
+    part->add_training(counts_[id][0]);
+    part->add_validation(counts_[id][1]);
+    part->add_test(counts_[id][2]);
+  }
+}
+
+absl::Status FeatureTally::Merge(const proto::PartFeature& part, int32_t first, int32_t end,
+                                 TableFeature* feature) {
+  const int texts = part.texts_size(), ids = part.ids_size();
+  const bool learns = feature->vocabulary == nullptr;
+  const int64_t known = feature->known;
+  const int64_t most = learns ? known + texts : feature->vocabulary->size();
+  bool fits = (learns || texts == 0) && part.training_size() == ids &&
+              part.validation_size() == ids && part.test_size() == ids &&
+              part.files_size() == (keeps_places_ ? texts : 0) &&
+              part.lines_size() == part.files_size();
+  for (int i = 0; i < ids; ++i) fits = fits && part.ids(i) >= 0 && part.ids(i) < most;
+  for (const int32_t file : part.files()) fits = fits && file >= 0 && file < end - first;
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("feature ", spec_.name(), ": the part is of another data set"));
+  }
+  largest_ = std::max(largest_, part.largest());
+  if (keeps_places_ && texts > 0 && places_.empty()) places_.resize(static_cast<size_t>(known));
+  std::vector<int64_t> here;
+  for (int text = 0; text < texts; ++text) {
+    here.push_back(feature->texts.Intern(part.texts(text)));
+    if (here.back() < 0) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("feature ", spec_.name(), ": wanted at most 2^31 - 1 values, found more"));
+    }
+    if (!keeps_places_ || here.back() < static_cast<int64_t>(places_.size())) continue;
+    places_.push_back({first + part.files(text), part.lines(text)});
+  }
+  for (int i = 0; i < ids; ++i) {
+    const int64_t id = part.ids(i);
+    const auto at = static_cast<size_t>(!learns || id < known ? id : here[size_t(id - known)]);
+    if (at >= counts_.size()) counts_.resize(at + 1);
+    counts_[at][0] += part.training(i);
+    counts_[at][1] += part.validation(i);
+    counts_[at][2] += part.test(i);
+  }
   return absl::OkStatus();
 }
 

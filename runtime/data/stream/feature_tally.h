@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ class NumberTally {
  public:
   void Add(double value);
   NumericTransform Fit(proto::FeatureSpec::Normalization kind) const;
+  // For another process to go on with, without a change in any bit. A state of other numbers is
+  // taken as none.
+  void Save(proto::NumberState* state) const;
+  void Continue(const proto::NumberState& state);
 
  private:
   int64_t count_ = 0;
@@ -31,6 +36,13 @@ class NumberTally {
   // About the first value, in more digits: sums of squares lose everything for time stamps.
   double first_ = 0;
   long double offsets_ = 0, squares_ = 0;
+};
+
+// Where the rows of a block are: the number of their file, and how many lines are in front of those
+// that RowPlaces counts.
+struct BlockPlace {
+  int32_t file = 0;
+  int64_t lines_before = 0;
 };
 
 // Thread model: one thread.
@@ -41,18 +53,38 @@ class FeatureTally {
 
   // The rows of a block that was read into `feature`, in the order of the data set; `parts` has the
   // part of each.
-  void Add(const TableFeature& feature, absl::Span<const Part> parts, const RowPlaces& places);
+  void Add(const TableFeature& feature, absl::Span<const Part> parts, const RowPlaces& places,
+           const BlockPlace& place);
   // Bytes of what is kept.
   int64_t bytes(const TableFeature& feature) const;
-  // Errors: InvalidArgument as LearnIds has it, when a value is left without an id.
-  absl::Status Finish(const TableFeature& feature, proto::IndexedFeature* indexed) const;
+  // `path` has the name of a file by its number. Errors: InvalidArgument as LearnIds has it, when a
+  // value is left without an id.
+  using PathOf = std::function<std::string(int32_t file)>;
+  absl::Status Finish(const TableFeature& feature, const PathOf& path,
+                      proto::IndexedFeature* indexed) const;
+
+  // For parts of the files, which are tallied by themselves. The numbers go on from those before.
+  void Continue(const proto::NumberState& numbers) { numbers_tally_.Continue(numbers); }
+  void Save(proto::NumberState* numbers) const { numbers_tally_.Save(numbers); }
+  // What a part adds, whose first `texts` texts are those of `feature`.
+  void TakePart(const TableFeature& feature, int64_t texts, proto::PartFeature* part) const;
+  // Adds that of a part whose files have the numbers [first, end) here. Errors: InvalidArgument for
+  // one that is not of this feature; ResourceExhausted for too many texts.
+  absl::Status Merge(const proto::PartFeature& part, int32_t first, int32_t end,
+                     TableFeature* feature);
 
  private:
   using Counts = std::array<int64_t, 3>;  // by part
+  struct Place {
+    int32_t file;
+    int64_t line;
+  };
 
   void AddId(int64_t id, Part part);
-  absl::Status FinishVocabulary(const TableFeature& feature, proto::IndexedFeature* indexed) const;
-  absl::Status LearnTexts(const TableFeature& feature, proto::IndexedFeature* indexed) const;
+  absl::Status FinishVocabulary(const TableFeature& feature, const PathOf& path,
+                                proto::IndexedFeature* indexed) const;
+  absl::Status LearnTexts(const TableFeature& feature, const PathOf& path,
+                          proto::IndexedFeature* indexed) const;
   void CountsOf(const Vocabulary& vocabulary, proto::IndexedFeature* indexed) const;
 
   const proto::FeatureSpec spec_;
@@ -65,8 +97,8 @@ class FeatureTally {
       -1;  // libsvm: as the spec has it; -1: to the largest index of the training part
   int64_t largest_ = -1;
   NumberTally numbers_tally_;
-  std::vector<Counts> counts_;       // by id, or by text while the vocabulary is to be learned
-  std::vector<std::string> places_;  // by text: where it came first
+  std::vector<Counts> counts_;  // by id, or by text while the vocabulary is to be learned
+  std::vector<Place> places_;   // by text: where it came first
 };
 
 }  // namespace coxswain::data

@@ -1,0 +1,92 @@
+#include "runtime/data/stream/block_cutter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/data/stream/parsed_block.h"
+
+namespace coxswain::data {
+namespace {
+
+// Blocks of a row group end between pieces of so many rows, of which a block has a few dozen.
+constexpr int64_t kPieces = 32, kMostPiece = 8192;
+
+// Rows that are added at a time.
+int64_t PieceRows(const proto::DatasetSpec& spec, int64_t block_bytes) {
+  int64_t numbers = 1;  // of a row, of 8 bytes at most
+  for (const proto::FeatureSpec& feature : spec.features()) {
+    numbers += std::max<int64_t>(1, feature.width());
+  }
+  return std::clamp<int64_t>(block_bytes / (kPieces * 8 * numbers), 1, kMostPiece);
+}
+
+}  // namespace
+
+BlockCutter::BlockCutter(const proto::DatasetSpec& spec, const Table* table, TakeBlock take)
+    : table_(*table),
+      take_(std::move(take)),
+      sizes_(SizesOf(spec.stream())),
+      piece_rows_(PieceRows(spec, sizes_.group_bytes)) {}
+
+void BlockCutter::StartFile(proto::IndexedFile* file, int64_t offset, bool ends) {
+  file_ = file;
+  base_ = offset;
+  ends_ = ends;
+  next_.set_offset(offset);
+}
+
+absl::Status BlockCutter::OnFile(InputFile* input, absl::Span<const std::string> columns,
+                                 int64_t next_line) {
+  *file_->mutable_columns() = {columns.begin(), columns.end()};
+  input->StartBlock();
+  next_.set_offset(Position(*input));
+  next_.set_line(next_line);
+  return absl::OkStatus();
+}
+
+absl::Status BlockCutter::OnRow(InputFile* input, int64_t next_line) {
+  const int64_t bytes = Position(*input) - next_.offset();
+  return bytes < sizes_.block_bytes ? absl::OkStatus() : CutBlock(input, next_line);
+}
+
+absl::Status BlockCutter::OnEnd(InputFile* input) {
+  if (input->packed()) file_->set_unpacked_bytes(Position(*input));
+  return table_.rows == 0 || !ends_ ? absl::OkStatus() : CutBlock(input, 0);
+}
+
+absl::Status BlockCutter::OnGroup(const RowGroup& group) {
+  group_ = group;
+  group_done_ = 0;
+  next_.set_group(group.group);
+  next_.set_group_row(0);
+  next_.set_line(group.first_line);
+  next_.set_hash(group.hash);
+  return absl::OkStatus();
+}
+
+absl::Status BlockCutter::OnGroupRows(int64_t rows) {
+  group_done_ += rows;
+  const bool ends = group_done_ == group_.rows || ParsedBytes(table_) >= sizes_.group_bytes;
+  return ends ? CutGroup() : absl::OkStatus();
+}
+
+absl::Status BlockCutter::CutGroup() {
+  const double share = static_cast<double>(table_.rows) / static_cast<double>(group_.rows);
+  next_.set_bytes(static_cast<int64_t>(static_cast<double>(group_.bytes) * share));
+  RETURN_IF_ERROR(take_(next_));
+  next_.set_group_row(group_done_);
+  next_.set_line(group_.first_line + group_done_);
+  return absl::OkStatus();
+}
+
+absl::Status BlockCutter::CutBlock(InputFile* input, int64_t next_line) {
+  next_.set_bytes(Position(*input) - next_.offset());
+  next_.set_hash(input->StartBlock());
+  RETURN_IF_ERROR(take_(next_));
+  next_.set_offset(next_.offset() + next_.bytes());
+  next_.set_line(next_line);
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,66 @@
+// Cuts the rows of files into blocks while they are read.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "protos/dataset.pb.h"
+#include "protos/dataset_index.pb.h"
+#include "runtime/data/stream/stream_options.h"
+#include "runtime/data/table_rows.h"
+
+namespace coxswain::data {
+
+// Thread model: one thread.
+class BlockCutter final : public RowListener {
+ public:
+  // Called with each block (where it is, its hash, its bytes) when the rows of `table` are those of
+  // the block; it leaves the table without rows.
+  using TakeBlock = std::function<absl::Status(const proto::IndexedBlock& block)>;
+
+  // `table` must outlive it.
+  BlockCutter(const proto::DatasetSpec& spec, const Table* table, TakeBlock take);
+
+  // The next rows are of this file, from this offset on; `file` gets its columns, and its unpacked
+  // bytes. Where the input ends before the file does (`ends` is false), rows behind the last whole
+  // block are no block.
+  void StartFile(proto::IndexedFile* file, int64_t offset = 0, bool ends = true);
+
+  // Where the next block begins.
+  int64_t offset() const { return next_.offset(); }
+  int64_t line() const { return next_.line(); }
+
+ private:
+  absl::Status OnFile(InputFile* input, absl::Span<const std::string> columns,
+                      int64_t next_line) override;
+  absl::Status OnRow(InputFile* input, int64_t next_line) override;
+  absl::Status OnEnd(InputFile* input) override;
+  absl::Status OnGroup(const RowGroup& group) override;
+  absl::Status OnGroupRows(int64_t rows) override;
+  int64_t bytes_left(const InputFile& input) const override {
+    return sizes_.block_bytes - (Position(input) - next_.offset());
+  }
+  int64_t piece_rows() const override { return piece_rows_; }
+  int64_t Position(const InputFile& input) const {
+    return base_ + static_cast<int64_t>(input.offset());
+  }
+  // Ends a block with the rows since the last one, up to the input's position.
+  absl::Status CutBlock(InputFile* input, int64_t next_line);
+  absl::Status CutGroup();
+
+  const Table& table_;  // of the rows since the last block
+  const TakeBlock take_;
+  const StreamSizes sizes_;
+  const int64_t piece_rows_;
+  proto::IndexedFile* file_ = nullptr;
+  int64_t base_ = 0;  // where in the file the input begins
+  bool ends_ = true;
+  proto::IndexedBlock next_;  // the beginning of the block that is being read
+  RowGroup group_;
+  int64_t group_done_ = 0;  // rows of it
+};
+
+}  // namespace coxswain::data

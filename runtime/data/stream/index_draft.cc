@@ -1,0 +1,137 @@
+#include "runtime/data/stream/index_draft.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/stream/file_identity.h"
+#include "runtime/data/stream/stream_options.h"
+#include "runtime/data/trained_rows.h"
+
+namespace coxswain::data {
+namespace {
+
+constexpr int64_t kProgressBytes = int64_t{64} << 20;
+
+}  // namespace
+
+void EmptyTable(const std::string& path, Table* table) {
+  for (TableFeature& feature : table->features) {
+    feature.numbers.clear();
+    feature.vectors.clear();
+    std::fill(feature.element_rows.begin(), feature.element_rows.end(), 0);
+    feature.ids.clear();
+    feature.lists.clear();
+  }
+  table->labels.clear();
+  for (std::vector<float>& numbers : table->named_labels) numbers.clear();
+  table->weights.clear();
+  table->rows = 0;
+  table->places = RowPlaces();
+  table->places.StartFile(path);
+}
+
+IndexDraft::IndexDraft(const proto::DatasetSpec& spec, const IndexOptions& options)
+    : spec_(spec), options_(options), rows_(&table_, spec.trained().rows()), tally_(spec) {}
+
+absl::Status IndexDraft::Start() {
+  RETURN_IF_ERROR(BindColumns(spec_, {}, &table_, &rows_));
+  for (const auto* paths : {&spec_.paths(), &spec_.split().test_paths()}) {
+    for (const std::string& path : *paths) {
+      ASSIGN_OR_RETURN(const proto::IndexedFile file, IdentifyFile(path));
+      all_bytes_ += file.bytes();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<proto::IndexedFile*> IndexDraft::BeginFile(const std::string& path) {
+  ASSIGN_OR_RETURN(*index_.add_files(), IdentifyFile(path));
+  path_ = path;
+  EmptyTable(path_, &table_);
+  return index_.mutable_files(index_.files_size() - 1);
+}
+
+absl::Status IndexDraft::AddBlock(proto::IndexedBlock block) {
+  const int file = index_.files_size() - 1;
+  tally_.AddBlock(table_, {file, 0}, test_files_, &block);
+  const int64_t bytes = block.bytes();
+  *index_.add_blocks() = std::move(block);
+  EmptyTable(path_, &table_);
+  Report(bytes);
+  return tally_.CheckVocabularies(table_);
+}
+
+absl::Status IndexDraft::EndFile(const std::string& path) const {
+  return CheckUnchanged(path, index_.files(index_.files_size() - 1), /*same_machine=*/true);
+}
+
+void IndexDraft::Report(int64_t bytes) {
+  done_bytes_ += bytes;
+  if (done_bytes_ - reported_ < kProgressBytes) return;
+  reported_ = done_bytes_;
+  // For compressed files, progress is counted in decompressed bytes.
+  if (options_.progress) options_.progress(std::min(done_bytes_, all_bytes_), all_bytes_);
+}
+
+absl::Status IndexDraft::EndOwnFiles() {
+  index_.set_own_rows(tally_.rows());
+  test_files_ = true;
+  // What has not come yet may have what these files lack.
+  if (!spec_.followed()) {
+    RETURN_IF_ERROR(rows_.CheckFound(spec_.paths(0)));
+    if (tally_.rows() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(spec_.paths(0), ": wanted at least one row, found none"));
+    }
+  }
+  *index_.mutable_trained_rows() = RowsToKeep(spec_, rows_.chain());
+  index_.set_since_training(static_cast<int32_t>(CompareWithTraining(spec_, rows_.chain())));
+  return absl::OkStatus();
+}
+
+absl::Status IndexDraft::ChooseWindow() {
+  const StreamSizes sizes = SizesOf(spec_.stream());
+  // Two windows are in memory: the current one and the next one.
+  const int64_t memory = sizes.memory - BytesOf(table_.side_tables);
+  const int64_t largest = index_.largest_block();
+  const int64_t fits = memory / 2 / std::max<int64_t>(1, largest);
+  if (sizes.window > fits) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "data set: dataset.shuffle_window: ", sizes.window, " blocks of up to ", BytesText(largest),
+        " in memory, and the next ones, do not fit dataset.memory (", BytesText(memory),
+        "): wanted at most ", fits, " blocks, or more memory"));
+  }
+  if (fits < 1) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("data set: a block takes up to ", BytesText(largest),
+                     " in memory, and two of them do not fit dataset.memory (", BytesText(memory),
+                     "): wanted smaller ones (dataset.block_bytes), or more memory"));
+  }
+  index_.set_window(sizes.window > 0 ? sizes.window : std::min(fits, kMostWindow));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<proto::DatasetIndex> IndexDraft::Finish() {
+  const std::vector<std::string> paths = IndexedPaths(spec_);
+  for (size_t i = static_cast<size_t>(index_.files_size()); i < paths.size(); ++i) {
+    ASSIGN_OR_RETURN(*index_.add_files(), IdentifyFile(paths[i]));
+  }
+  index_.set_rows(tally_.rows());
+  index_.set_largest_block(tally_.largest_block());
+  RETURN_IF_ERROR(tally_.Finish(table_, &index_));
+  RETURN_IF_ERROR(ChooseWindow());
+  index_.set_content_hash(table_.content_hash);
+  index_.set_key(IndexKey(spec_));
+  const auto bytes = static_cast<int64_t>(index_.ByteSizeLong());
+  if (bytes > options_.most_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "data set: its index, which each worker gets, takes ", BytesText(bytes),
+        ": wanted at most ", BytesText(options_.most_bytes), ", so id: hash or hash_buckets for ",
+        "features of many values, or larger blocks (dataset.block_bytes)"));
+  }
+  return std::move(index_);
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,66 @@
+// An index that is being made: what it has so far, however its blocks are found. Files come one
+// after the other, and the blocks of each in their order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "protos/dataset.pb.h"
+#include "protos/dataset_index.pb.h"
+#include "runtime/data/stream/index_builder.h"
+#include "runtime/data/stream/index_tally.h"
+#include "runtime/data/table.h"
+#include "runtime/data/table_rows.h"
+
+namespace coxswain::data {
+
+// Thread model: one thread.
+class IndexDraft {
+ public:
+  // Both must outlive it.
+  IndexDraft(const proto::DatasetSpec& spec, const IndexOptions& options);
+
+  // Binds the columns, and finds how many bytes there are. Errors: those of BindColumns and files.
+  absl::Status Start();
+  // The rows of a block are read into `table` through `rows`.
+  Table* table() { return &table_; }
+  TableRows* rows() { return &rows_; }
+
+  // The next file of `paths`, then of `test_paths`. Errors: those of IdentifyFile.
+  absl::StatusOr<proto::IndexedFile*> BeginFile(const std::string& path);
+  // Adds a block of that file, whose rows are in `table`, and empties it. Errors: ResourceExhausted
+  // for vocabularies that do not fit into memory.
+  absl::Status AddBlock(proto::IndexedBlock block);
+  // Errors: FailedPrecondition for a file that changed since BeginFile.
+  absl::Status EndFile(const std::string& path) const;
+
+  // All files of `paths` are in: the others are test rows. Errors: NotFound for columns that no row
+  // has; InvalidArgument for no row at all.
+  absl::Status EndOwnFiles();
+  // Errors: ResourceExhausted for an index that is too large, or a window that does not fit; those
+  // of FeatureTally::Finish.
+  absl::StatusOr<proto::DatasetIndex> Finish();
+
+ private:
+  absl::Status ChooseWindow();
+  void Report(int64_t bytes);
+
+  const proto::DatasetSpec& spec_;
+  const IndexOptions& options_;
+  Table table_;  // of the rows since the last block
+  TableRows rows_;
+  IndexTally tally_;
+  proto::DatasetIndex index_;
+  std::string path_;  // of the last file
+  bool test_files_ = false;
+  int64_t all_bytes_ = 0, done_bytes_ = 0, reported_ = 0;
+};
+
+// Takes the rows out of a table: its columns stay where they are, and texts keep their numbers.
+// `path`: of the file that the next rows are of.
+void EmptyTable(const std::string& path, Table* table);
+
+}  // namespace coxswain::data

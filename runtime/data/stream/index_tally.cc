@@ -1,0 +1,171 @@
+#include "runtime/data/stream/index_tally.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/data/names.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/stream/parsed_block.h"
+#include "runtime/data/stream/stream_options.h"
+
+namespace coxswain::data {
+namespace {
+
+using proto::DatasetSpec;
+
+proto::IndexedLabels ToProto(const LabelSummary& summary) {
+  proto::IndexedLabels labels;
+  labels.set_count(summary.count);
+  labels.set_sum(summary.sum);
+  labels.set_low(summary.low);
+  labels.set_high(summary.high);
+  labels.set_many(summary.many);
+  for (const auto& [value, count] : summary.values) {
+    labels.add_values(value);
+    labels.add_counts(count);
+  }
+  return labels;
+}
+
+LabelSummary FromProto(const proto::IndexedLabels& labels) {
+  LabelSummary summary;
+  summary.count = labels.count();
+  summary.sum = labels.sum();
+  summary.low = labels.low();
+  summary.high = labels.high();
+  summary.many = labels.many();
+  for (int i = 0; i < std::min(labels.values_size(), labels.counts_size()); ++i) {
+    summary.values[labels.values(i)] = labels.counts(i);
+  }
+  return summary;
+}
+
+}  // namespace
+
+IndexTally::IndexTally(const DatasetSpec& spec)
+    : spec_(spec),
+      draw_(spec.split(), spec.seed()),
+      labels_(1 + static_cast<size_t>(spec.labels_size())) {
+  for (int i = 0; i < spec.features_size(); ++i) tallies_.emplace_back(spec, i);
+}
+
+void IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bool test,
+                          proto::IndexedBlock* block) {
+  block->set_rows(rows.rows);
+  block->set_file(place.file);
+  block->set_first_row(rows_);
+  block->set_line(block->line() + place.lines_before);
+  parts_.clear();
+  std::array<int64_t, 3> counts = {};
+  for (int64_t row = 0; row < rows.rows; ++row) {
+    parts_.push_back(test ? Part::kTest : draw_(rows_ + row));
+    ++counts[static_cast<size_t>(parts_.back())];
+  }
+  block->set_training(counts[0]);
+  block->set_validation(counts[1]);
+  block->set_test(counts[2]);
+  for (size_t i = 0; i < tallies_.size(); ++i) {
+    tallies_[i].Add(rows.features[i], parts_, rows.places, place);
+  }
+  AddLabels(rows);
+  largest_block_ = std::max(largest_block_, ParsedBytes(rows));
+  rows_ += rows.rows;
+}
+
+void IndexTally::AddLabels(const Table& rows) {
+  for (size_t row = 0; row < rows.labels.size(); ++row) {
+    labels_[0][static_cast<size_t>(parts_[row])].Add(rows.labels[row]);
+  }
+  size_t at = 1;
+  const std::vector<NamedLabel> named = NamedLabels(spec_);
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (named[i].is_weight) continue;
+    LabelsByPart& summaries = labels_[at++];
+    for (size_t row = 0; row < parts_.size(); ++row) {
+      summaries[static_cast<size_t>(parts_[row])].Add(rows.named_labels[i][row]);
+    }
+  }
+}
+
+absl::Status IndexTally::CheckVocabularies(const Table& table) const {
+  const int64_t memory = SizesOf(spec_.stream()).memory;
+  int64_t all = BytesOf(table.side_tables), largest = -1;
+  size_t of = 0;
+  for (size_t i = 0; i < tallies_.size(); ++i) {
+    const int64_t bytes = tallies_[i].bytes(table.features[i]);
+    all += bytes;
+    if (bytes <= largest) continue;
+    largest = bytes;
+    of = i;
+  }
+  if (all <= memory) return absl::OkStatus();
+  const proto::FeatureSpec& feature = spec_.features(static_cast<int>(of));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "data set: feature ", Quoted(feature.name()), ": after ", rows_, " rows its vocabulary has ",
+      table.features[of].texts.size(), " values, and vocabularies take ", BytesText(all),
+      ", more than dataset.memory (", BytesText(memory),
+      "); wanted id: hash, which needs no vocabulary (a hash table), or ",
+      "hash_buckets, or more memory"));
+}
+
+void IndexTally::Continue(const proto::IndexState& before) {
+  rows_ = before.rows();
+  for (size_t i = 0; i < tallies_.size() && i < size_t(before.numbers_size()); ++i) {
+    tallies_[i].Continue(before.numbers(static_cast<int>(i)));
+  }
+  int at = 0;
+  for (LabelsByPart& labels : labels_) {
+    for (LabelSummary& summary : labels) {
+      summary = at < before.labels_size() ? FromProto(before.labels(at)) : LabelSummary();
+      ++at;
+    }
+  }
+}
+
+void IndexTally::Save(proto::IndexState* after) const {
+  after->set_rows(rows_);
+  for (const FeatureTally& tally : tallies_) tally.Save(after->add_numbers());
+  for (const LabelsByPart& labels : labels_) {
+    for (const LabelSummary& summary : labels) *after->add_labels() = ToProto(summary);
+  }
+}
+
+void IndexTally::TakePart(const Table& table, absl::Span<const int64_t> texts,
+                          proto::IndexedPart* part) const {
+  part->set_largest_block(largest_block_);
+  for (size_t i = 0; i < tallies_.size(); ++i) {
+    tallies_[i].TakePart(table.features[i], texts[i], part->add_features());
+  }
+}
+
+absl::Status IndexTally::Merge(const proto::IndexedPart& part, int32_t first, int32_t end,
+                               Table* table) {
+  if (part.features_size() != static_cast<int>(tallies_.size())) {
+    return absl::InvalidArgumentError("the part is of another data set");
+  }
+  for (size_t i = 0; i < tallies_.size(); ++i) {
+    RETURN_IF_ERROR(
+        tallies_[i].Merge(part.features(static_cast<int>(i)), first, end, &table->features[i]));
+  }
+  largest_block_ = std::max(largest_block_, part.largest_block());
+  Continue(part.after());
+  return absl::OkStatus();
+}
+
+absl::Status IndexTally::Finish(const Table& table, proto::DatasetIndex* index) const {
+  const auto path = [this](int32_t file) {
+    return file < spec_.paths_size() ? spec_.paths(file)
+                                     : spec_.split().test_paths(file - spec_.paths_size());
+  };
+  for (size_t i = 0; i < tallies_.size(); ++i) {
+    RETURN_IF_ERROR(tallies_[i].Finish(table.features[i], path, index->add_features()));
+  }
+  // By part, of the label and then of each other one.
+  for (const LabelsByPart& labels : labels_) {
+    for (const LabelSummary& summary : labels) *index->add_labels() = ToProto(summary);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,63 @@
+// What a pass over rows adds up, block after block: rows by part, labels, and features. Tallies of
+// parts of the files, taken in their order, add up to that of all of them, to the last bit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "protos/dataset.pb.h"
+#include "protos/dataset_index.pb.h"
+#include "runtime/data/label_summary.h"
+#include "runtime/data/split.h"
+#include "runtime/data/stream/feature_tally.h"
+#include "runtime/data/table.h"
+
+namespace coxswain::data {
+
+// Thread model: one thread.
+class IndexTally {
+ public:
+  // `spec` must outlive it.
+  explicit IndexTally(const proto::DatasetSpec& spec);
+
+  int64_t rows() const { return rows_; }
+  int64_t largest_block() const { return largest_block_; }
+
+  // Adds the rows of a block, and fills in what of `block` they say: which of them are of which
+  // part, unless all are `test` rows. `block` has the line of its place.
+  void AddBlock(const Table& rows, const BlockPlace& place, bool test, proto::IndexedBlock* block);
+  // Errors: ResourceExhausted for vocabularies that do not fit into memory with what `table` has.
+  absl::Status CheckVocabularies(const Table& table) const;
+
+  // Goes on from the rows in front of those that come. What vocabularies and counts have is left
+  // out: they are merged.
+  void Continue(const proto::IndexState& before);
+  void Save(proto::IndexState* after) const;
+  // What the blocks added since, of features and sizes; `texts`: by feature, how many of the texts
+  // in `table` they have.
+  void TakePart(const Table& table, absl::Span<const int64_t> texts,
+                proto::IndexedPart* part) const;
+  // Adds that of a part whose files have the numbers [first, end). Errors: InvalidArgument for a
+  // part of something else; ResourceExhausted for too many texts.
+  absl::Status Merge(const proto::IndexedPart& part, int32_t first, int32_t end, Table* table);
+
+  // Writes features and labels. Errors: those of FeatureTally::Finish.
+  absl::Status Finish(const Table& table, proto::DatasetIndex* index) const;
+
+ private:
+  using LabelsByPart = std::array<LabelSummary, 3>;
+
+  void AddLabels(const Table& rows);
+
+  const proto::DatasetSpec& spec_;
+  const PartDraw draw_;
+  std::vector<FeatureTally> tallies_;
+  std::vector<LabelsByPart> labels_;  // of the label, then of each of the spec's labels
+  std::vector<Part> parts_;           // of the rows of a block
+  int64_t rows_ = 0, largest_block_ = 0;
+};
+
+}  // namespace coxswain::data
