@@ -11,10 +11,10 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
-#include "runtime/data/file_list.h"
 #include "runtime/data/hash.h"
 #include "runtime/device/device_runtime.h"
 #include "runtime/graph/serialize.h"
+#include "worker_server/data_paths.h"
 
 namespace coxswain::worker {
 namespace {
@@ -71,7 +71,9 @@ class Greetings {
 
 WorkerService::WorkerService(env::Env* env, net::Transport* transport,
                              const graph::OpRegistry* registry, cluster::DaemonOptions options)
-    : cluster::Daemon(env, transport, std::move(options)), registry_(registry) {}
+    : cluster::Daemon(env, transport, std::move(options)),
+      registry_(registry),
+      index_parts_(env, loop(), &tasks_, &this->options()) {}
 
 WorkerService::~WorkerService() {
   // On the loop, so that nothing runs beside it.
@@ -100,6 +102,7 @@ void WorkerService::OnSessionEnd() {
   generation_ = 0;
   plans_.clear();
   datasets_.clear();
+  index_parts_.Clear();
   coordinator_ = nullptr;
 }
 
@@ -122,6 +125,9 @@ void WorkerService::OnControl(const proto::ControlRequest& request, net::Message
     case proto::ControlRequest::kReleaseDataset:
       ReleaseDataset(request.release_dataset().dataset());
       ReplyStatus(reply, absl::OkStatus());
+      return;
+    case proto::ControlRequest::kIndexPart:
+      index_parts_.Handle(request.index_part(), std::move(reply));
       return;
     case proto::ControlRequest::kCancelClosures:
       CancelClosures(request.cancel_closures());
@@ -248,23 +254,6 @@ void WorkerService::OnDeviceLost(const absl::Status& status) {
   LogError(TaskName(), ": ", status.message());
   if (options().device_lost) options().device_lost(status);
 }
-
-namespace {
-
-// The paths of the data set as they are read. Errors: those of Roots::Resolve.
-absl::Status ResolvePaths(const env::Roots& roots, proto::DatasetSpec* spec) {
-  if (roots.everywhere()) return absl::OkStatus();
-  for (std::string* path : data::FilesOf(spec)) {
-    ASSIGN_OR_RETURN(*path, roots.Resolve(*path));
-  }
-  // Copies of packed files are written only where the worker may write for others, or into its own
-  // user's directory.
-  std::string* const cache = spec->mutable_stream()->mutable_cache_directory();
-  *cache = cache->empty() ? *cache : roots.Resolve(*cache).value_or("");
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply reply) {
   proto::DatasetSpec resolved = request.spec();

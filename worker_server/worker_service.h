@@ -12,6 +12,7 @@
 #include "runtime/cluster/daemon.h"
 #include "runtime/cluster/pending_tasks.h"
 #include "worker_server/execution.h"
+#include "worker_server/index_parts.h"
 
 namespace coxswain::worker {
 
@@ -80,6 +81,7 @@ class WorkerService final : public cluster::Daemon {
   std::atomic<bool> device_lost_{false};
 
   cluster::PendingTasks tasks_;  // work on the pool that refers to this object
+  IndexParts index_parts_;
 };
 
 }  // namespace coxswain::worker

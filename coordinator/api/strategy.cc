@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/catalog.h"
 #include "coordinator/api/function_state.h"
+#include "coordinator/api/index_workers.h"
 #include "coordinator/api/remote_function_state.h"
 #include "coordinator/api/strategy_state.h"
 #include "coordinator/api/wait.h"
@@ -120,7 +121,8 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
   if (!listed.ok()) return AsMistake(listed.status());
   state->options.spec = *std::move(listed);
   state->options.spec.mutable_stream()->set_batch(options.batch_size);
-  auto data = data::LoadDataset(state->options.spec, /*reader=*/0, options.on_index);
+  IndexWorkers workers(state_->cluster.controller(), NextStrategyNumber());
+  auto data = data::LoadDataset(state->options.spec, /*reader=*/0, options.on_index, &workers);
   if (!data.ok()) return AsMistake(data.status());
   state->data = *std::move(data);
   state->strategy = number();

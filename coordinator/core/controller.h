@@ -166,6 +166,10 @@ class Controller {
   // that they have recorded. Returns the traces of the tasks that answer; the last one is
   // "/job:coordinator".
   void QueryTrace(bool enable, std::function<void(std::vector<TaskTrace>)> done);
+  // Sends a request of no closure to a worker. `done` is called on the loop with its answer. Errors:
+  // those of TaskSession::Request, also for a number that no worker has.
+  void AskWorker(int worker, proto::ControlRequest request,
+                 std::function<void(absl::StatusOr<proto::ControlReply>)> done);
   struct Stats {
     DispatcherStats closures;
     FailureStats failures;

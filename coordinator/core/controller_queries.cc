@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/core/gather.h"
 
@@ -66,6 +67,24 @@ void Controller::QueryTrace(bool enable, std::function<void(std::vector<TaskTrac
       }
     }
     gather->Finish();
+  });
+}
+
+void Controller::AskWorker(int worker, proto::ControlRequest request,
+                           std::function<void(absl::StatusOr<proto::ControlReply>)> done) {
+  loop_.Post([this, worker, request = std::move(request), done = std::move(done)]() mutable {
+    const ClusterTasks::Sessions& workers = tasks_.workers();
+    if (worker < 0 || static_cast<size_t>(worker) >= workers.size()) {
+      done(WithDetail(absl::UnavailableError(absl::StrCat("there is no worker ", worker)),
+                      {ErrorCause::kTaskLost, true, "", 0}));
+      return;
+    }
+    workers[static_cast<size_t>(worker)]->Request(
+        std::move(request), {},
+        [done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
+          if (!response.ok()) return done(response.status());
+          done(std::move(response->reply));
+        });
   });
 }
 

@@ -73,6 +73,18 @@ class DataFormat {
     return absl::UnimplementedError(path + ": it has lines");
   }
 
+  // Reads groups [first, end) of such a file; Read reads all. Errors: those of Read.
+  virtual absl::Status ReadGroups(const std::string& path, int64_t first, int64_t end,
+                                  TableRows* rows) const {
+    (void)first, (void)end, (void)rows;
+    return absl::UnimplementedError(path + ": it has lines");
+  }
+  // What Read adds to the content of the data set for a file whose unpacked bytes have this hash.
+  virtual uint64_t ContentOf(const std::string& path, uint64_t hash) const {
+    (void)path;
+    return hash;
+  }
+
   // Wraps the sink of a text column in one that first checks that the field is valid in this
   // format.
   virtual std::unique_ptr<FieldSink> Checked(const std::string& column,

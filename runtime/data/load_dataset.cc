@@ -12,13 +12,15 @@
 namespace coxswain::data {
 
 absl::StatusOr<std::unique_ptr<Dataset>> LoadDataset(const proto::DatasetSpec& spec,
-                                                     uint64_t reader, IndexProgress progress) {
+                                                     uint64_t reader, IndexProgress progress,
+                                                     PartReaders* workers) {
   ASSIGN_OR_RETURN(const proto::DatasetSpec listed, WithFiles(spec));
   ASSIGN_OR_RETURN(const proto::DatasetSpec checked, CheckSpec(listed));
   ASSIGN_OR_RETURN(const bool streamed, IsStreamed(checked));
   if (!streamed) return Dataset::LoadInMemory(listed, reader);
   IndexOptions options;
   options.progress = std::move(progress);
+  options.workers = workers;
   ASSIGN_OR_RETURN(auto index, FindOrMakeIndex(checked, env::NewRealFileSystem().get(), options));
   return Dataset::OpenStreamed(listed, std::move(index), reader, nullptr);
 }

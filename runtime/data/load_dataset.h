@@ -14,8 +14,12 @@ namespace coxswain::data {
 // Bytes that were read of all, now and then while the index of a large data set is made.
 using IndexProgress = std::function<void(int64_t done, int64_t all)>;
 
-// Dataset::Load for the one that other tasks get the index from.
+class PartReaders;  // stream/index_pass.h
+
+// Dataset::Load for the one that other tasks get the index from. `workers` may read parts of the
+// files for it; null: there are none.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadDataset(const proto::DatasetSpec& spec,
-                                                     uint64_t reader, IndexProgress progress);
+                                                     uint64_t reader, IndexProgress progress,
+                                                     PartReaders* workers = nullptr);
 
 }  // namespace coxswain::data

@@ -86,12 +86,15 @@ class TableRows {
     bool& any = found_[column];
     any = any || found;
   }
+  const std::vector<std::string>& names() const { return names_; }
+  const std::map<std::string, bool>& found() const { return found_; }
   // Errors: NotFound for a column that no row had.
   absl::Status CheckFound(const std::string& path) const;
 
   const std::vector<Binding>& bindings() const { return bindings_; }
   const std::vector<RaggedIds*>& index_lists() const { return index_lists_; }
   RowChain& chain() { return chain_; }
+  const RowChain& chain() const { return chain_; }
   // The chain of these rows is not needed, so readers need not add to it.
   void LeaveOutChain() { chained_ = false; }
   bool chained() const { return chained_; }
@@ -128,7 +131,12 @@ class TableRows {
   // A new number for a batch of columns.
   uint64_t NewBatch() { return ++batches_; }
   // Adds the hash of a file, or of other content that the rows depend on.
-  void AddContent(uint64_t hash) { table_->content_hash = HashPair(table_->content_hash, hash); }
+  void AddContent(uint64_t hash) {
+    table_->content_hash = HashPair(table_->content_hash, hash);
+    contents_.push_back(hash);
+  }
+  // All that was added, one after the other.
+  const std::vector<uint64_t>& contents() const { return contents_; }
 
  private:
   Table* const table_;
@@ -140,6 +148,7 @@ class TableRows {
   std::vector<RaggedIds*> index_lists_;
   std::vector<std::string> names_;
   std::map<std::string, bool> found_;
+  std::vector<uint64_t> contents_;
   std::vector<std::pair<std::string, std::string>> joined_;  // columns, and the tables' paths
 };
 

@@ -5,9 +5,28 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 
+#include "runtime/data/spec_check.h"
+#include "tests/testing/played_readers.h"
 #include "tests/testing/streamed_specs.h"
 
 namespace coxswain {
+
+// Workers find the index that one process finds, to the byte.
+inline void CheckSameIndex(const proto::DatasetSpec& spec) {
+  const proto::DatasetSpec checked = data::CheckSpec(spec).value();
+  const proto::DatasetIndex index = data::BuildIndex(checked).value();
+  for (const int workers : {1, 2, 5}) {
+    for (const int64_t part_bytes : {1, 200, 1 << 20}) {
+      INFO(workers << " workers, parts of " << part_bytes << " bytes");
+      PlayedReaders readers(workers);
+      const auto found = IndexByWorkers(checked, part_bytes, &readers);
+      INFO(found.status().ToString());
+      REQUIRE(found.ok());
+      CHECK(found->ShortDebugString() == index.ShortDebugString());
+      CHECK(readers.reads() > 0);
+    }
+  }
+}
 
 // The streamed data set is like the one in memory in all but the order of training.
 inline void CheckSameWhenStreamed(const DataFiles& files, proto::DatasetSpec spec) {
@@ -24,6 +43,7 @@ inline void CheckSameWhenStreamed(const DataFiles& files, proto::DatasetSpec spe
       spec.set_shuffle(true);
       const auto streamed = MustLoad(Streamed(files, spec, block_bytes, window));
       REQUIRE(streamed->index() != nullptr);
+      if (window == 1) CheckSameIndex(Streamed(files, spec, block_bytes, window));
       CHECK(streamed->fingerprint() != whole->fingerprint());
       for (const Part part : {Part::kTraining, Part::kValidation, Part::kTest}) {
         REQUIRE(streamed->num_examples(part) == whole->num_examples(part));

@@ -2,6 +2,7 @@
 #include "runtime/data/arrow/arrow_rows.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <set>
 #include <utility>
@@ -27,7 +28,8 @@ class RowsReader {
   RowsReader(ArrowFile* file, TableRows* rows) : file_(*file), rows_(*rows) {}
   // Finds the columns.
   absl::Status Start();
-  absl::Status ReadFile();
+  // All rows of these groups.
+  absl::Status ReadGroups(int64_t first, int64_t end);
   absl::Status ReadBlock(const FileBlock& block);
 
  private:
@@ -88,7 +90,7 @@ absl::Status RowsReader::Start() {
   return absl::OkStatus();
 }
 
-absl::Status RowsReader::ReadFile() {
+absl::Status RowsReader::ReadGroups(int64_t first, int64_t end) {
   int64_t all = 0;
   std::vector<int64_t> sizes;
   for (int64_t group = 0; group < file_.groups(); ++group) {
@@ -99,6 +101,10 @@ absl::Status RowsReader::ReadFile() {
   for (int64_t group = 0; group < file_.groups(); ++group) {
     const int64_t rows = sizes[static_cast<size_t>(group)];
     if (rows == 0) continue;
+    if (group < first || group >= end) {
+      line += rows;
+      continue;
+    }
     ASSIGN_OR_RETURN(const ArrowFile::Group loaded, file_.LoadGroup(group, fields_));
     rows_.AddContent(loaded.hash);
     const double share = static_cast<double>(rows) / static_cast<double>(all);
@@ -219,10 +225,15 @@ absl::StatusOr<std::vector<int64_t>> ReadArrowGroups(CoxArrowFormat format,
 }
 
 absl::Status ReadArrowRows(CoxArrowFormat format, const std::string& path, TableRows* rows) {
+  return ReadArrowGroupRows(format, path, 0, std::numeric_limits<int64_t>::max(), rows);
+}
+
+absl::Status ReadArrowGroupRows(CoxArrowFormat format, const std::string& path, int64_t first,
+                                int64_t end, TableRows* rows) {
   ASSIGN_OR_RETURN(const auto file, ArrowFile::Open(path, format));
   RowsReader reader(file.get(), rows);
   RETURN_IF_ERROR(reader.Start());
-  return reader.ReadFile();
+  return reader.ReadGroups(first, end);
 }
 
 absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, TableRows* rows) {

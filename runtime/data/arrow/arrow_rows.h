@@ -24,6 +24,9 @@ absl::StatusOr<std::vector<int64_t>> ReadArrowGroups(CoxArrowFormat format,
 // column that the file does not have; InvalidArgument for one of another type, and `clicks.parquet:
 // row group 2, row 17, column "age": wanted ..., found ...` (rows of the group, from 1).
 absl::Status ReadArrowRows(CoxArrowFormat format, const std::string& path, TableRows* rows);
+// The same of groups [first, end).
+absl::Status ReadArrowGroupRows(CoxArrowFormat format, const std::string& path, int64_t first,
+                                int64_t end, TableRows* rows);
 // The same of a row group, or of some of its rows. Errors: also block.changed(), where it has it.
 absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, TableRows* rows);
 

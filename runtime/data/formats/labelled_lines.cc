@@ -34,8 +34,12 @@ class LabelledLines final : public DataFormat {
                     TableRows* rows) const override {
     ASSIGN_OR_RETURN(std::unique_ptr<LineReader> lines, LineReader::Open(path));
     RETURN_IF_ERROR(ReadLines(lines.get(), rows));
-    rows->AddContent(HashPair(lines->content_hash(), HashText(ClassOfFile(path))));
+    rows->AddContent(ContentOf(path, lines->content_hash()));
     return absl::OkStatus();
+  }
+
+  uint64_t ContentOf(const std::string& path, uint64_t hash) const override {
+    return HashPair(hash, HashText(ClassOfFile(path)));
   }
 
   absl::Status ReadBlock(const proto::DatasetSpec&, FileBlock block,

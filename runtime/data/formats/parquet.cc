@@ -20,6 +20,10 @@ class Parquet final : public DataFormat {
                     TableRows* rows) const override {
     return ReadArrowRows(COX_ARROW_PARQUET, path, rows);
   }
+  absl::Status ReadGroups(const std::string& path, int64_t first, int64_t end,
+                          TableRows* rows) const override {
+    return ReadArrowGroupRows(COX_ARROW_PARQUET, path, first, end, rows);
+  }
   absl::Status ReadBlock(const proto::DatasetSpec&, FileBlock block,
                          TableRows* rows) const override {
     return ReadArrowBlock(COX_ARROW_PARQUET, block, rows);

@@ -11,6 +11,7 @@
 #include "runtime/data/learned.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/block_cutter.h"
+#include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/index_draft.h"
 #include "runtime/data/stream/stream_options.h"
 
@@ -23,14 +24,14 @@ using proto::DatasetSpec;
 constexpr int64_t kVersion = 1;  // of what an index has
 
 absl::Status ReadFiles(const DatasetSpec& spec,
-                       const google::protobuf::RepeatedPtrField<std::string>& paths,
+                       const google::protobuf::RepeatedPtrField<std::string>& paths, int32_t number,
                        BlockCutter* cutter, IndexDraft* draft) {
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(proto::IndexedFile* const file, draft->BeginFile(path));
-    cutter->StartFile(file);
+    ASSIGN_OR_RETURN(proto::IndexedFile identity, IdentifyFile(path));
+    cutter->StartFile(draft->BeginFile(path, std::move(identity)));
     RETURN_IF_ERROR(FormatOf(spec).Read(spec, path, draft->rows()));
     // The file may have changed since the index was made.
-    RETURN_IF_ERROR(draft->EndFile(path));
+    RETURN_IF_ERROR(draft->EndFile(path, number++));
   }
   return absl::OkStatus();
 }
@@ -70,9 +71,9 @@ absl::StatusOr<DatasetIndex> BuildIndex(const DatasetSpec& spec, const IndexOpti
   BlockCutter cutter(spec, draft.table(),
                      [&draft](const proto::IndexedBlock& block) { return draft.AddBlock(block); });
   draft.rows()->set_listener(&cutter);
-  RETURN_IF_ERROR(ReadFiles(spec, spec.paths(), &cutter, &draft));
+  RETURN_IF_ERROR(ReadFiles(spec, spec.paths(), 0, &cutter, &draft));
   RETURN_IF_ERROR(draft.EndOwnFiles());
-  RETURN_IF_ERROR(ReadFiles(spec, spec.split().test_paths(), &cutter, &draft));
+  RETURN_IF_ERROR(ReadFiles(spec, spec.split().test_paths(), spec.paths_size(), &cutter, &draft));
   return draft.Finish();
 }
 

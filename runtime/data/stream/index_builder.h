@@ -12,9 +12,15 @@
 
 namespace coxswain::data {
 
+class PartReaders;  // index_pass.h
+
 struct IndexOptions {
   // Called now and then, after some bytes: how many of how many.
   std::function<void(int64_t done, int64_t all)> progress;
+  // Where there are any, they read data sets of at least so many bytes, in parts of about so many.
+  PartReaders* workers = nullptr;
+  int64_t least_bytes = int64_t{64} << 20;
+  int64_t part_bytes = int64_t{16} << 20;
   // Of the index as a message, which each worker gets; Protobuf has none of 2 GiB.
   int64_t most_bytes = int64_t{1} << 30;
 };

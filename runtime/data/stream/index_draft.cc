@@ -46,8 +46,8 @@ absl::Status IndexDraft::Start() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<proto::IndexedFile*> IndexDraft::BeginFile(const std::string& path) {
-  ASSIGN_OR_RETURN(*index_.add_files(), IdentifyFile(path));
+proto::IndexedFile* IndexDraft::BeginFile(const std::string& path, proto::IndexedFile identity) {
+  *index_.add_files() = std::move(identity);
   path_ = path;
   EmptyTable(path_, &table_);
   return index_.mutable_files(index_.files_size() - 1);
@@ -63,8 +63,46 @@ absl::Status IndexDraft::AddBlock(proto::IndexedBlock block) {
   return tally_.CheckVocabularies(table_);
 }
 
-absl::Status IndexDraft::EndFile(const std::string& path) const {
-  return CheckUnchanged(path, index_.files(index_.files_size() - 1), /*same_machine=*/true);
+absl::Status IndexDraft::AddPart(const proto::IndexedPart& part, int32_t first_file) {
+  const int32_t end = index_.files_size();
+  bool fits = part.files_size() <= end - first_file && part.after().rows() >= tally_.rows();
+  for (const proto::IndexedBlock& block : part.blocks()) {
+    fits = fits && block.file() >= 0 && block.file() < part.files_size();
+  }
+  if (!fits) return absl::InvalidArgumentError("the part is of another data set");
+  RETURN_IF_ERROR(tally_.Merge(part, first_file, end, &table_));
+  RETURN_IF_ERROR(ContinueChain(part.after(), &rows_.chain()));
+  int64_t bytes = 0;
+  for (const proto::IndexedBlock& block : part.blocks()) {
+    proto::IndexedBlock* const added = index_.add_blocks();
+    *added = block;
+    added->set_file(first_file + block.file());
+    bytes += block.bytes();
+  }
+  for (int i = 0; i < part.files_size(); ++i) {
+    proto::IndexedFile* const file = index_.mutable_files(first_file + i);
+    *file->mutable_columns() = part.files(i).columns();
+    file->set_unpacked_bytes(part.files(i).unpacked_bytes());
+  }
+  for (const uint64_t content : part.contents()) rows_.AddContent(content);
+  if (rows_.wants_names() && part.names_size() > 0) {
+    rows_.SetNames({part.names().begin(), part.names().end()});
+  }
+  for (const std::string& column : part.found()) rows_.SetFound(column, true);
+  for (const std::string& column : part.not_found()) rows_.SetFound(column, false);
+  Report(bytes);
+  return tally_.CheckVocabularies(table_);
+}
+
+proto::IndexState IndexDraft::State() const {
+  proto::IndexState state;
+  tally_.Save(&state);
+  SaveChain(rows_.chain(), &state);
+  return state;
+}
+
+absl::Status IndexDraft::EndFile(const std::string& path, int32_t file) const {
+  return CheckUnchanged(path, index_.files(file), /*same_machine=*/true);
 }
 
 void IndexDraft::Report(int64_t bytes) {

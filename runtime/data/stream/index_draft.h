@@ -29,13 +29,19 @@ class IndexDraft {
   Table* table() { return &table_; }
   TableRows* rows() { return &rows_; }
 
-  // The next file of `paths`, then of `test_paths`. Errors: those of IdentifyFile.
-  absl::StatusOr<proto::IndexedFile*> BeginFile(const std::string& path);
+  // The next file of `paths`, then of `test_paths`; what it is.
+  proto::IndexedFile* BeginFile(const std::string& path, proto::IndexedFile identity);
   // Adds a block of that file, whose rows are in `table`, and empties it. Errors: ResourceExhausted
   // for vocabularies that do not fit into memory.
   absl::Status AddBlock(proto::IndexedBlock block);
-  // Errors: FailedPrecondition for a file that changed since BeginFile.
-  absl::Status EndFile(const std::string& path) const;
+  // Adds what was read elsewhere; of its files the first has this number, and all have begun.
+  // Errors: as AddBlock; InvalidArgument for a part of something else.
+  absl::Status AddPart(const proto::IndexedPart& part, int32_t first_file);
+  // What the rows so far come to.
+  proto::IndexState State() const;
+  // All blocks of the file with this number are in. Errors: FailedPrecondition for one that changed
+  // since BeginFile.
+  absl::Status EndFile(const std::string& path, int32_t file) const;
 
   // All files of `paths` are in: the others are test rows. Errors: NotFound for columns that no row
   // has; InvalidArgument for no row at all.

@@ -12,6 +12,8 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/cache_directory.h"
 #include "runtime/data/stream/file_identity.h"
+#include "runtime/data/stream/index_pass.h"
+#include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
 namespace {
@@ -32,6 +34,20 @@ void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* f
     LogWarning("data set: its index cannot be saved, and is made again the next time: ",
                saved.message());
   }
+}
+
+// Small data sets are read sooner than workers are asked.
+absl::StatusOr<DatasetIndex> Make(const DatasetSpec& spec, const IndexOptions& options) {
+  if (options.workers == nullptr || options.workers->count() == 0) return BuildIndex(spec, options);
+  int64_t bytes = 0;
+  for (const auto* paths : {&spec.paths(), &spec.split().test_paths()}) {
+    for (const std::string& path : *paths) {
+      const auto file = env::RandomAccessFile::Open(path);
+      if (file.ok()) bytes += static_cast<int64_t>((*file)->size());  // else reading it will tell
+    }
+  }
+  return bytes < options.least_bytes ? BuildIndex(spec, options)
+                                     : BuildIndexOnWorkers(spec, options);
 }
 
 }  // namespace
@@ -111,7 +127,7 @@ absl::StatusOr<std::shared_ptr<const DatasetIndex>> FindOrMakeIndex(const Datase
       LogWarning("data set: indexed anew: ", saved.status().message());
     }
   }
-  ASSIGN_OR_RETURN(DatasetIndex index, BuildIndex(spec, options));
+  ASSIGN_OR_RETURN(DatasetIndex index, Make(spec, options));
   LogInfo("data set: streamed: ", index.rows(), " rows in ", index.blocks_size(), " blocks of ",
           index.files_size(), " files, ", index.window(), " blocks in a window");
   if (!path.empty()) Save(index, path, files);

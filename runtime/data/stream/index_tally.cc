@@ -168,4 +168,24 @@ absl::Status IndexTally::Finish(const Table& table, proto::DatasetIndex* index) 
   return absl::OkStatus();
 }
 
+void SaveChain(const RowChain& chain, proto::IndexState* state) {
+  const RowChain::State saved = chain.state();
+  state->set_chain_rows(saved.rows);
+  state->mutable_chain()->Add(saved.lanes.begin(), saved.lanes.end());
+  state->set_chain_marked(saved.marked.has_value());
+  state->set_chain_mark(saved.marked.value_or(0));
+}
+
+absl::Status ContinueChain(const proto::IndexState& state, RowChain* chain) {
+  RowChain::State saved;
+  if (state.chain_size() != static_cast<int>(saved.lanes.size())) {
+    return absl::InvalidArgumentError("the state before a part has no hash of rows");
+  }
+  saved.rows = state.chain_rows();
+  std::copy(state.chain().begin(), state.chain().end(), saved.lanes.begin());
+  if (state.chain_marked()) saved.marked = state.chain_mark();
+  chain->Continue(saved);
+  return absl::OkStatus();
+}
+
 }  // namespace coxswain::data

@@ -11,6 +11,7 @@
 #include "protos/dataset.pb.h"
 #include "protos/dataset_index.pb.h"
 #include "runtime/data/label_summary.h"
+#include "runtime/data/row_chain.h"
 #include "runtime/data/split.h"
 #include "runtime/data/stream/feature_tally.h"
 #include "runtime/data/table.h"
@@ -59,5 +60,9 @@ class IndexTally {
   std::vector<Part> parts_;           // of the rows of a block
   int64_t rows_ = 0, largest_block_ = 0;
 };
+
+// The hash of rows as a part of the state. Errors: InvalidArgument for a state that has none.
+void SaveChain(const RowChain& chain, proto::IndexState* state);
+absl::Status ContinueChain(const proto::IndexState& state, RowChain* chain);
 
 }  // namespace coxswain::data

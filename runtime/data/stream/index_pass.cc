@@ -1,0 +1,419 @@
+// The parts that are open: which are to be read, by whom, and which were read; then the events of
+// the pass, and what is done here because no worker can.
+//
+// A part goes from waiting to being read to read. When it is the first one, it is added up where it
+// was read, and taken into the index. Whatever goes wrong with a worker makes its parts wait again.
+#include "runtime/data/stream/index_pass.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/hash.h"
+#include "runtime/data/input_file.h"
+#include "runtime/data/stream/file_identity.h"
+#include "runtime/data/stream/file_part.h"
+#include "runtime/data/stream/index_draft.h"
+#include "runtime/data/stream/part_plan.h"
+
+namespace coxswain::data {
+namespace {
+
+using proto::DatasetIndex;
+using proto::DatasetSpec;
+
+// Parts that a worker has at a time: some that it reads, and some that wait for those in front.
+constexpr int kPartsOfWorker = 4;
+// A worker that was not there is asked again after so long.
+constexpr absl::Duration kRetry = absl::Milliseconds(500);
+// A wait without an answer is reported after so long, and again.
+constexpr absl::Duration kSilence = absl::Minutes(1);
+
+// Whether the worker, not its files, is why there is no answer.
+bool IsWorkerLost(const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  return detail &&
+         (detail->cause == ErrorCause::kTaskLost || detail->cause == ErrorCause::kStaleEpoch ||
+          detail->cause == ErrorCause::kTerminated || detail->cause == ErrorCause::kCancelled);
+}
+
+struct Answer {
+  uint64_t ask = 0;  // the number of the request
+  int worker = 0;
+  absl::StatusOr<proto::PartIndexed> found = absl::UnknownError("no answer");
+};
+
+// Answers on their way from other threads. Outlives a pass that ends before they come.
+class Answers {
+ public:
+  void Add(Answer answer) {
+    absl::MutexLock lock(&mu_);
+    answers_.push_back(std::move(answer));
+  }
+  // Waits for the first of them, but not for ever.
+  std::vector<Answer> Take(absl::Duration most) {
+    absl::MutexLock lock(&mu_);
+    mu_.AwaitWithTimeout(
+        absl::Condition(
+            +[](std::vector<Answer>* answers) { return !answers->empty(); }, &answers_),
+        most);
+    return std::exchange(answers_, {});
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::vector<Answer> answers_ ABSL_GUARDED_BY(mu_);
+};
+
+class IndexPass {
+ public:
+  IndexPass(const DatasetSpec& spec, const IndexOptions& options)
+      : spec_(spec),
+        readers_(*options.workers),
+        by_lines_(!FormatOf(spec).has_groups()),
+        draft_(spec, options),
+        plan_(spec, options.part_bytes),
+        workers_(static_cast<size_t>(std::max(0, options.workers->count()))) {}
+  ~IndexPass();
+  absl::StatusOr<DatasetIndex> Run();
+
+ private:
+  enum class State { kWaiting, kReading, kRead, kAdding, kFailed };
+  struct Part {
+    int64_t number = 0;  // of all parts; none comes twice
+    PlannedPart plan;
+    State state = State::kWaiting;
+    bool confirmed = false;  // the next part begins where this one ends
+    int worker = -1;         // that reads it or has read it
+    uint64_t ask = 0;        // the request that is under way; 0: none
+    int64_t end = 0;         // once it is read
+    absl::Status failed;     // on a worker
+  };
+  struct Worker {
+    int parts = 0;       // that it has
+    bool there = true;   // when it was last asked
+    bool knows = true;   // what a part is
+    bool asked = false;  // at all
+  };
+
+  // A range of the bytes of a file, whose end is a guess.
+  bool IsGuessed(const PlannedPart& plan) const { return by_lines_ && plan.read.end() > 0; }
+  absl::Status Plan();
+  void Assign();
+  // A worker for another part, the first one or not; -1: none.
+  int FreeWorker(bool first) const;
+  void Ask(Part* part, bool read, bool add);
+  absl::Status OnAnswer(const Answer& answer);
+  void OnWorkerLost(int worker);
+  void Release(Part* part);
+  // Finds out which parts begin where the one in front ends; plans those behind again that do not.
+  absl::Status Confirm();
+  // What the rows in front of the first part come to.
+  proto::IndexState Before() const;
+  // Takes the first part into the index.
+  absl::Status Add(const proto::IndexedPart& sums);
+  absl::Status EndFiles(const PlannedPart& plan);
+  // Reads the first part here.
+  absl::Status DoFirst();
+  absl::StatusOr<proto::IndexedPart> ReadRange(Part* part, bool* as_planned);
+  bool MustDoFirst() const;
+  void SayWhatFor(absl::Duration waited) const;
+
+  const DatasetSpec& spec_;
+  PartReaders& readers_;
+  const bool by_lines_;
+  IndexDraft draft_;
+  PartPlan plan_;
+  PartFiles shared_;
+  std::deque<Part> parts_;  // that are open, in the order of the files
+  int64_t last_part_ = 0;
+  std::vector<Worker> workers_;
+  uint64_t last_ask_ = 0;
+  const std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
+  // Of the file that the next part goes on with, see IndexState.
+  int64_t line_ = 0;
+  std::string content_;
+  bool own_files_over_ = false;
+};
+
+// Workers forget what is left.
+IndexPass::~IndexPass() {
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i].asked) continue;
+    proto::IndexPart request;
+    request.set_first_open(std::numeric_limits<int64_t>::max());
+    readers_.Ask(static_cast<int>(i), std::move(request),
+                 [](const absl::StatusOr<proto::PartIndexed>&) {});
+  }
+}
+
+absl::Status IndexPass::Plan() {
+  while (parts_.size() < 2 + kPartsOfWorker * workers_.size()) {
+    ASSIGN_OR_RETURN(std::optional<PlannedPart> next, plan_.Next());
+    if (!next) return absl::OkStatus();
+    Part& part = parts_.emplace_back();
+    part.number = ++last_part_;
+    part.plan = *std::move(next);
+  }
+  return absl::OkStatus();
+}
+
+int IndexPass::FreeWorker(bool first) const {
+  int best = -1;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& worker = workers_[i];
+    if (!worker.there || !worker.knows || (worker.parts >= kPartsOfWorker && !first)) continue;
+    if (best < 0 || worker.parts < workers_[static_cast<size_t>(best)].parts) {
+      best = static_cast<int>(i);
+    }
+  }
+  return best;
+}
+
+void IndexPass::Assign() {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = parts_[i];
+    if (part.state != State::kWaiting || (part.plan.in_turn && i > 0)) continue;
+    const int worker = FreeWorker(/*first=*/i == 0);
+    if (worker < 0) break;
+    part.worker = worker;
+    ++workers_[static_cast<size_t>(worker)].parts;
+    Ask(&part, /*read=*/true, /*add=*/part.plan.in_turn);
+  }
+  if (!parts_.empty() && parts_[0].state == State::kRead) {
+    Ask(&parts_[0], /*read=*/false, /*add=*/true);
+  }
+}
+
+void IndexPass::Ask(Part* part, bool read, bool add) {
+  part->state = add ? State::kAdding : State::kReading;
+  part->ask = ++last_ask_;
+  proto::IndexPart request;
+  request.set_part(part->number);
+  request.set_first_open(parts_[0].number);
+  if (read) *request.mutable_read() = part->plan.read;
+  if (add) *request.mutable_before() = Before();
+  workers_[static_cast<size_t>(part->worker)].asked = true;
+  readers_.Ask(part->worker, std::move(request),
+               [answers = answers_, ask = part->ask,
+                worker = part->worker](absl::StatusOr<proto::PartIndexed> found) {
+                 answers->Add({ask, worker, std::move(found)});
+               });
+}
+
+void IndexPass::Release(Part* part) {
+  if (part->worker >= 0) --workers_[static_cast<size_t>(part->worker)].parts;
+  part->worker = -1;
+  part->ask = 0;
+  part->state = State::kWaiting;
+}
+
+void IndexPass::OnWorkerLost(int worker) {
+  LogWarning("data set: worker ", worker,
+             " is lost while the index is made; others read its parts");
+  workers_[static_cast<size_t>(worker)].there = false;
+  for (Part& part : parts_) {
+    if (part.worker == worker) Release(&part);
+  }
+}
+
+absl::Status IndexPass::OnAnswer(const Answer& answer) {
+  const auto at = std::find_if(parts_.begin(), parts_.end(),
+                               [&](const Part& part) { return part.ask == answer.ask; });
+  if (at == parts_.end()) return absl::OkStatus();  // given up meanwhile
+  const absl::Status& status = answer.found.status();
+  if (IsWorkerLost(status)) {
+    OnWorkerLost(answer.worker);
+    return absl::OkStatus();
+  }
+  const bool added = at->state == State::kAdding;
+  if (!status.ok()) {
+    Release(&*at);
+    if (absl::IsUnimplemented(status)) {
+      workers_[static_cast<size_t>(answer.worker)].knows = false;  // it is of an older version
+    } else if (!added || at->plan.in_turn) {
+      at->state = State::kFailed;
+      at->failed = status;
+    }  // else it is not there any more: the worker was away for a moment
+    return absl::OkStatus();
+  }
+  if (added) return Add(answer.found->sums());
+  at->ask = 0;
+  at->state = State::kRead;
+  at->end = answer.found->end();
+  if (at->confirmed && IsGuessed(at->plan) && at->end != at->plan.read.end()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(at->plan.read.spec().paths(0), ": worker ", answer.worker,
+                     " finds other rows than another worker; wanted the same files everywhere"));
+  }
+  return Confirm();
+}
+
+absl::Status IndexPass::Confirm() {
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    Part& part = parts_[i];
+    if (part.confirmed) continue;
+    if (IsGuessed(part.plan)) {
+      if (part.state != State::kRead) break;
+      const PlannedPart& plan = part.plan;
+      if (part.end <= plan.read.begin()) {  // not even a block: it is read here
+        Release(&part);
+        part.state = State::kFailed;
+        break;
+      }
+      if (part.end != plan.read.end()) {
+        for (; parts_.size() > i + 1; parts_.pop_back()) Release(&parts_.back());
+        RETURN_IF_ERROR(plan_.GoOnAt(plan, part.end));
+        part.plan.read.set_end(part.end);
+        part.plan.ends_files = part.end == plan.read.files(0).bytes();
+      }
+    }
+    part.confirmed = true;
+    if (i + 1 == parts_.size()) plan_.GoOn();
+  }
+  return absl::OkStatus();
+}
+
+proto::IndexState IndexPass::Before() const {
+  const PlannedPart& plan = parts_[0].plan;
+  proto::IndexState before = draft_.State();
+  if (!IsGuessed(plan)) return before;
+  before.set_line(plan.begins_files ? plan.line : line_);
+  before.set_content(plan.begins_files ? plan.content : content_);
+  return before;
+}
+
+absl::Status IndexPass::Add(const proto::IndexedPart& sums) {
+  Release(&parts_[0]);
+  const PlannedPart plan = std::move(parts_[0].plan);
+  parts_.pop_front();
+  // Who was away may be back.
+  for (Worker& worker : workers_) worker.there = true;
+  if (plan.read.test() && !std::exchange(own_files_over_, true)) {
+    RETURN_IF_ERROR(draft_.EndOwnFiles());
+  }
+  for (int i = 0; plan.begins_files && i < plan.read.files_size(); ++i) {
+    draft_.BeginFile(plan.read.spec().paths(i), plan.read.files(i));
+  }
+  RETURN_IF_ERROR(draft_.AddPart(sums, plan.first_file));
+  line_ = sums.after().line();
+  content_ = sums.after().content();
+  return plan.ends_files ? EndFiles(plan) : absl::OkStatus();
+}
+
+absl::Status IndexPass::EndFiles(const PlannedPart& plan) {
+  if (IsGuessed(plan)) {
+    StreamHash content;
+    if (!content.Restore(content_)) {
+      return absl::InvalidArgumentError("a part of a file came without the hash of its bytes");
+    }
+    const std::string& path = plan.read.spec().paths(0);
+    draft_.rows()->AddContent(FormatOf(spec_).ContentOf(path, content.Finish()));
+  }
+  const int files = plan.read.files_size();
+  for (int i = 0; i < files; ++i) {
+    RETURN_IF_ERROR(draft_.EndFile(plan.read.spec().paths(i), plan.first_file + i));
+  }
+  return absl::OkStatus();
+}
+
+bool IndexPass::MustDoFirst() const {
+  if (parts_.empty()) return false;
+  const bool alone = FreeWorker(/*first=*/true) < 0;
+  return parts_[0].state == State::kFailed || (parts_[0].state == State::kWaiting && alone);
+}
+
+// First as planned, then as much as the longest record and a block take: if there is not even a
+// block in that, something is wrong in it.
+absl::StatusOr<proto::IndexedPart> IndexPass::ReadRange(Part* part, bool* as_planned) {
+  proto::PartOfFiles read = part->plan.read;
+  const proto::IndexState before = Before();
+  read.set_line(before.line());
+  auto rows = FilePart::Read(read, &shared_);
+  *as_planned = rows.ok() && (*rows)->end() > read.begin();
+  if (!*as_planned) {
+    const int64_t most = SizesOf(spec_.stream()).block_bytes + 2 * int64_t{kMaxRecordBytes};
+    read.set_end(std::min(read.files(0).bytes(), std::max(read.begin() + most, read.end())));
+    ASSIGN_OR_RETURN(rows, FilePart::Read(read, &shared_));
+  }
+  part->end = (*rows)->end();
+  part->state = State::kRead;
+  return (*rows)->AddUp(before);
+}
+
+absl::Status IndexPass::DoFirst() {
+  Part& part = parts_[0];
+  // Errors of files are the worker's own where there are none here.
+  const bool files = absl::IsNotFound(part.failed) || absl::IsPermissionDenied(part.failed) ||
+                     absl::IsUnavailable(part.failed) || absl::IsFailedPrecondition(part.failed);
+  if (files) {
+    const PlannedPart& plan = part.plan;
+    for (int i = 0; i < plan.read.files_size(); ++i) {
+      RETURN_IF_ERROR(CheckUnchanged(plan.read.spec().paths(i), plan.read.files(i),
+                                     /*same_machine=*/true));
+    }
+    return part.failed;
+  }
+  bool as_planned = true;
+  absl::StatusOr<proto::IndexedPart> sums =
+      IsGuessed(part.plan) ? ReadRange(&part, &as_planned)
+                           : FilePart::ReadBehind(part.plan.read, Before(), &shared_);
+  RETURN_IF_ERROR(sums.status());
+  if (as_planned && !part.failed.ok()) return part.failed;
+  RETURN_IF_ERROR(Confirm());
+  return Add(*sums);
+}
+
+void IndexPass::SayWhatFor(absl::Duration waited) const {
+  const Part& part = parts_[0];
+  LogWarning("data set: no part of the index has come for ", absl::FormatDuration(waited),
+             "; waits for worker ", part.worker, ", which reads ", part.plan.read.spec().paths(0));
+}
+
+absl::StatusOr<DatasetIndex> IndexPass::Run() {
+  RETURN_IF_ERROR(draft_.Start());
+  absl::Duration waited;
+  while (true) {
+    RETURN_IF_ERROR(Plan());
+    if (parts_.empty()) break;
+    Assign();
+    if (MustDoFirst()) {
+      RETURN_IF_ERROR(DoFirst());
+      continue;
+    }
+    const std::vector<Answer> answers = answers_->Take(kRetry);
+    for (const Answer& answer : answers) RETURN_IF_ERROR(OnAnswer(answer));
+    if (!answers.empty()) {
+      waited = absl::ZeroDuration();
+      continue;
+    }
+    for (Worker& worker : workers_) worker.there = true;
+    waited += kRetry;
+    if (absl::ToInt64Milliseconds(waited) % absl::ToInt64Milliseconds(kSilence) == 0) {
+      SayWhatFor(waited);
+    }
+  }
+  LogInfo("data set: indexed in ", last_part_, " parts by ", workers_.size(), " workers");
+  if (!own_files_over_) RETURN_IF_ERROR(draft_.EndOwnFiles());
+  return draft_.Finish();
+}
+
+}  // namespace
+
+absl::StatusOr<DatasetIndex> BuildIndexOnWorkers(const DatasetSpec& spec,
+                                                 const IndexOptions& options) {
+  return IndexPass(spec, options).Run();
+}
+
+}  // namespace coxswain::data

@@ -1,0 +1,127 @@
+#include "worker_server/index_parts.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/control.h"
+#include "runtime/data/spec_check.h"
+#include "worker_server/data_paths.h"
+
+namespace coxswain::worker {
+
+IndexParts::IndexParts(env::Env* env, env::EventLoop* loop, cluster::PendingTasks* tasks,
+                       const cluster::DaemonOptions* options)
+    : env_(env), loop_(loop), tasks_(tasks), options_(*options) {}
+
+void IndexParts::Clear() {
+  if (shared_ != nullptr) shared_->Stop();
+  shared_ = nullptr;
+  parts_.clear();
+  pass_ = 0;
+}
+
+absl::Status IndexParts::Named(const absl::Status& status) const {
+  return Annotate(status, absl::StrCat("/job:worker/task:", options_.task));
+}
+
+void IndexParts::Answer(const Reply& reply, absl::StatusOr<proto::PartIndexed> found) const {
+  proto::ControlReply message;
+  if (found.ok()) {
+    *message.mutable_part_indexed() = *std::move(found);
+  } else {
+    *message.mutable_status() = cluster::ToProto(Named(found.status()));
+  }
+  reply(std::move(message), {});
+}
+
+void IndexParts::Handle(const proto::IndexPart& request, Reply reply) {
+  loop_->AssertOnLoop();
+  if (request.pass() != pass_ || shared_ == nullptr) {
+    Clear();
+    pass_ = request.pass();
+    shared_ = std::make_shared<data::PartFiles>();
+  }
+  parts_.erase(parts_.begin(), parts_.lower_bound(request.first_open()));
+  if (request.has_read()) {
+    Read(request, std::move(reply));
+  } else if (request.has_before()) {
+    AddUp(request, std::move(reply));
+  } else {
+    Answer(reply, proto::PartIndexed());
+  }
+}
+
+void IndexParts::Read(const proto::IndexPart& request, Reply reply) {
+  proto::PartOfFiles part = request.read();
+  auto checked = data::CheckSpec(part.spec());
+  absl::Status wrong = checked.status();
+  if (wrong.ok()) wrong = ResolvePaths(options_.roots, &*checked);
+  auto token = tasks_->Start();
+  if (wrong.ok() && !token) wrong = absl::CancelledError("the worker ends");
+  if (!wrong.ok()) {
+    Answer(reply, wrong);
+    return;
+  }
+  *part.mutable_spec() = *std::move(checked);
+  if (request.has_before()) {
+    env_->pool()->Schedule([this, part = std::move(part), before = request.before(),
+                            shared = shared_, reply = std::move(reply), token = std::move(token)] {
+      proto::PartIndexed found;
+      auto sums = data::FilePart::ReadBehind(part, before, shared.get());
+      if (sums.ok()) *found.mutable_sums() = *std::move(sums);
+      Answer(reply, sums.ok() ? absl::StatusOr<proto::PartIndexed>(std::move(found))
+                              : absl::StatusOr<proto::PartIndexed>(sums.status()));
+    });
+    return;
+  }
+  Held& held = parts_[request.part()];
+  held.rows = nullptr;
+  held.load = ++last_load_;
+  env_->pool()->Schedule([this, part = std::move(part), number = request.part(), load = held.load,
+                          shared = shared_, reply = std::move(reply),
+                          token = std::move(token)]() mutable {
+    absl::StatusOr<Rows> rows = data::FilePart::Read(part, shared.get());
+    loop_->Post(
+        [this, number, load, rows = std::move(rows), reply = std::move(reply),
+         token = std::move(token)]() mutable { OnRead(number, load, std::move(rows), reply); });
+  });
+}
+
+void IndexParts::OnRead(int64_t part, uint64_t load, absl::StatusOr<Rows> rows,
+                        const Reply& reply) {
+  loop_->AssertOnLoop();
+  const auto held = parts_.find(part);
+  const bool wanted = held != parts_.end() && held->second.load == load;
+  if (!rows.ok()) {
+    if (wanted) parts_.erase(held);
+    Answer(reply, rows.status());
+    return;
+  }
+  proto::PartIndexed found;
+  found.set_end((*rows)->end());
+  if (wanted) held->second.rows = *std::move(rows);
+  Answer(reply, std::move(found));
+}
+
+void IndexParts::AddUp(const proto::IndexPart& request, Reply reply) {
+  const auto held = parts_.find(request.part());
+  auto token = tasks_->Start();
+  if (held == parts_.end() || held->second.rows == nullptr || !token) {
+    Answer(reply, absl::NotFoundError(absl::StrCat("part ", request.part(), " is not here")));
+    return;
+  }
+  Rows rows = std::move(held->second.rows);
+  parts_.erase(held);
+  env_->pool()->Schedule([this, rows = std::move(rows), before = request.before(),
+                          reply = std::move(reply), token = std::move(token)] {
+    proto::PartIndexed found;
+    found.set_end(rows->end());
+    auto sums = rows->AddUp(before);
+    if (sums.ok()) *found.mutable_sums() = *std::move(sums);
+    Answer(reply, sums.ok() ? absl::StatusOr<proto::PartIndexed>(std::move(found))
+                            : absl::StatusOr<proto::PartIndexed>(sums.status()));
+  });
+}
+
+}  // namespace coxswain::worker
