@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/data/hash.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/arrow_specs.h"
 
@@ -85,6 +86,53 @@ TEST_CASE("a streamed job under fire uses every example once and applies every u
           "[streamed]") {
   const DataFiles files;
   CheckUnderFire(files, WriteMatrixFactorization(files), {});
+}
+
+// 80 MB, so that the workers index it.
+std::string WriteLargeRatings(const DataFiles& files) {
+  std::string csv = "user,item,rating\n";
+  for (uint64_t i = 0; csv.size() < size_t{80} << 20; ++i) {
+    const uint64_t h = Mix64(i);
+    absl::StrAppend(&csv, "u", h % 1000, ",i", h / 1000 % 500, ",", h % 5, "\n");
+  }
+  return files.Write("large.csv", csv);
+}
+
+TEST_CASE("workers that are killed while they index large data only cost time", "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), large = WriteLargeRatings(files);
+  const std::string report = files.Path("report.json");
+  const auto train = [&](const Strings& more) {
+    return Run(CoxswainCommand(
+                   Join({"train", job, "--local", "1x2", "--set", "dataset.path=" + large, "--set",
+                         "dataset.streaming=true", "--set", "train.steps=20", "--report", report},
+                        more)),
+               {}, absl::Seconds(200));
+  };
+  const auto calm = train({"--set", "dataset.cache_directory=" + files.Path("calm")});
+  CAPTURE(calm.out, calm.err);
+  REQUIRE(calm.code == 0);
+  CHECK_THAT(calm.err, Contains("data set: indexed in "));
+  const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
+baseline: false
+faults:
+  - {task: worker, at: [300ms, 400ms, 600ms, 800ms], restart_delay: 50ms}
+)");
+  const auto fire = train({"--set", "dataset.cache_directory=" + files.Path("fire"), "--chaos",
+                           chaos, "--chaos-dir", files.Path("run")});
+  CAPTURE(fire.out, fire.err);
+  REQUIRE(fire.code == 0);
+  const auto index = [&](const std::string& directory) {
+    std::string bytes;
+    for (const auto& entry : std::filesystem::directory_iterator(files.Path(directory))) {
+      if (entry.path().extension() != ".index") continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      bytes.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    }
+    return bytes;
+  };
+  CHECK_FALSE(index("calm").empty());
+  CHECK(index("fire") == index("calm"));
 }
 
 TEST_CASE("a packed file under fire is unpacked once, and every example of it is used once",

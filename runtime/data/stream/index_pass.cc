@@ -35,6 +35,8 @@ using proto::DatasetSpec;
 
 // Parts that a worker has at a time: some that it reads, and some that wait for those in front.
 constexpr int kPartsOfWorker = 4;
+// A part, with what is made of it, is a small share of `dataset.memory`.
+constexpr int64_t kPartsInMemory = 32;
 // A worker that was not there is asked again after so long.
 constexpr absl::Duration kRetry = absl::Milliseconds(500);
 // A wait without an answer is reported after so long, and again.
@@ -83,7 +85,7 @@ class IndexPass {
         readers_(*options.workers),
         by_lines_(!FormatOf(spec).has_groups()),
         draft_(spec, options),
-        plan_(spec, options.part_bytes),
+        plan_(spec, std::min(options.part_bytes, SizesOf(spec.stream()).memory / kPartsInMemory)),
         workers_(static_cast<size_t>(std::max(0, options.workers->count()))) {}
   ~IndexPass();
   absl::StatusOr<DatasetIndex> Run();
