@@ -24,6 +24,7 @@
 #include "runtime/data/input_file.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/file_part.h"
+#include "runtime/data/stream/first_row.h"
 #include "runtime/data/stream/index_draft.h"
 #include "runtime/data/stream/part_plan.h"
 
@@ -48,6 +49,12 @@ bool IsWorkerLost(const absl::Status& status) {
   return detail &&
          (detail->cause == ErrorCause::kTaskLost || detail->cause == ErrorCause::kStaleEpoch ||
           detail->cause == ErrorCause::kTerminated || detail->cause == ErrorCause::kCancelled);
+}
+
+// Whether the worker did not get at a file.
+bool IsFileError(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
+         absl::IsUnavailable(status) || absl::IsFailedPrecondition(status);
 }
 
 struct Answer {
@@ -85,7 +92,8 @@ class IndexPass {
         readers_(*options.workers),
         by_lines_(!FormatOf(spec).has_groups()),
         draft_(spec, options),
-        plan_(spec, std::min(options.part_bytes, SizesOf(spec.stream()).memory / kPartsInMemory)),
+        plan_(spec, std::min(options.part_bytes, SizesOf(spec.stream()).memory / kPartsInMemory),
+              &shared_),
         workers_(static_cast<size_t>(std::max(0, options.workers->count()))) {}
   ~IndexPass();
   absl::StatusOr<DatasetIndex> Run();
@@ -136,8 +144,8 @@ class IndexPass {
   PartReaders& readers_;
   const bool by_lines_;
   IndexDraft draft_;
-  PartPlan plan_;
   PartFiles shared_;
+  PartPlan plan_;
   std::deque<Part> parts_;  // that are open, in the order of the files
   int64_t last_part_ = 0;
   std::vector<Worker> workers_;
@@ -348,6 +356,11 @@ absl::StatusOr<proto::IndexedPart> IndexPass::ReadRange(Part* part, bool* as_pla
     const int64_t most = SizesOf(spec_.stream()).block_bytes + 2 * int64_t{kMaxRecordBytes};
     read.set_end(std::min(read.files(0).bytes(), std::max(read.begin() + most, read.end())));
     ASSIGN_OR_RETURN(rows, FilePart::Read(read, &shared_));
+    if ((*rows)->end() <= read.begin()) {
+      return absl::OutOfRangeError(absl::StrCat(
+          read.spec().paths(0), ": a line or quoted record of more than ", kMaxRecordBytes >> 20,
+          " MiB, at line ", before.line(), "; is a quote not closed?"));
+    }
   }
   part->end = (*rows)->end();
   part->state = State::kRead;
@@ -356,15 +369,11 @@ absl::StatusOr<proto::IndexedPart> IndexPass::ReadRange(Part* part, bool* as_pla
 
 absl::Status IndexPass::DoFirst() {
   Part& part = parts_[0];
-  // Errors of files are the worker's own where there are none here.
-  const bool files = absl::IsNotFound(part.failed) || absl::IsPermissionDenied(part.failed) ||
-                     absl::IsUnavailable(part.failed) || absl::IsFailedPrecondition(part.failed);
-  if (files) {
-    const PlannedPart& plan = part.plan;
-    for (int i = 0; i < plan.read.files_size(); ++i) {
-      RETURN_IF_ERROR(CheckUnchanged(plan.read.spec().paths(i), plan.read.files(i),
-                                     /*same_machine=*/true));
-    }
+  if (part.plan.in_turn && IsFileError(part.failed)) {
+    // It would take long to read all of it: that it can be read says enough.
+    const std::string& path = part.plan.read.spec().paths(0);
+    RETURN_IF_ERROR(CheckUnchanged(path, part.plan.read.files(0), /*same_machine=*/true));
+    RETURN_IF_ERROR(FindFirstRow(spec_, path, &shared_).status());
     return part.failed;
   }
   bool as_planned = true;

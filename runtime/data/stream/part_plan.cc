@@ -10,7 +10,7 @@
 #include "runtime/data/data_format.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/file_identity.h"
-#include "runtime/data/table_rows.h"
+#include "runtime/data/stream/first_row.h"
 #include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
@@ -27,36 +27,6 @@ int64_t UnpackedBytes(const std::string& path, int64_t bytes) {
   const bool packed = absl::EndsWith(path, ".gz") || absl::EndsWith(path, ".zst");
   return packed ? bytes * kPacked : bytes;
 }
-
-// Reads a file to its first row.
-class FirstRow final : public RowListener {
- public:
-  absl::Status OnFile(InputFile* input, absl::Span<const std::string> columns,
-                      int64_t next_line) override {
-    found_ = true;
-    packed_ = input->packed();
-    offset_ = static_cast<int64_t>(input->offset());
-    line_ = next_line;
-    columns_ = {columns.begin(), columns.end()};
-    return absl::CancelledError();
-  }
-  absl::Status OnRow(InputFile*, int64_t) override { return absl::CancelledError(); }
-  absl::Status OnEnd(InputFile*) override { return absl::CancelledError(); }
-  absl::Status OnGroup(const RowGroup&) override { return absl::CancelledError(); }
-  absl::Status OnGroupRows(int64_t) override { return absl::CancelledError(); }
-  int64_t bytes_left(const InputFile&) const override { return 1; }
-  int64_t piece_rows() const override { return 1; }
-
-  bool can_be_cut() const { return found_ && !packed_; }
-  int64_t offset() const { return offset_; }
-  int64_t line() const { return line_; }
-  const std::vector<std::string>& columns() const { return columns_; }
-
- private:
-  bool found_ = false, packed_ = false;
-  int64_t offset_ = 0, line_ = 0;
-  std::vector<std::string> columns_;
-};
 
 // Behind the first line end at `at` or later, or the file's end.
 absl::StatusOr<int64_t> LineEnd(const env::RandomAccessFile& file, int64_t at) {
@@ -77,8 +47,11 @@ absl::StatusOr<int64_t> LineEnd(const env::RandomAccessFile& file, int64_t at) {
 
 }  // namespace
 
-PartPlan::PartPlan(const proto::DatasetSpec& spec, int64_t part_bytes)
-    : spec_(spec), part_bytes_(std::max<int64_t>(1, part_bytes)), of_parts_(spec) {
+PartPlan::PartPlan(const proto::DatasetSpec& spec, int64_t part_bytes, PartFiles* shared)
+    : spec_(spec),
+      part_bytes_(std::max<int64_t>(1, part_bytes)),
+      shared_(*shared),
+      of_parts_(spec) {
   of_parts_.clear_paths();
   of_parts_.mutable_split()->clear_test_paths();
   paths_.assign(spec.paths().begin(), spec.paths().end());
@@ -161,21 +134,16 @@ std::optional<PartPlan::OpenFile> PartPlan::OpenGroups() const {
 
 absl::StatusOr<std::optional<PartPlan::OpenFile>> PartPlan::OpenLines(int64_t size) const {
   const std::string& path = paths_[file_];
-  FirstRow first;
-  Table table;
-  TableRows rows(&table, 0);
-  rows.set_listener(&first);
-  table.places.StartFile(path);
   // What is wrong with the file is told by whoever reads it.
-  (void)FormatOf(spec_).Read(spec_, path, &rows);
-  if (!first.can_be_cut() || first.offset() >= size) return std::nullopt;
+  const auto first = FindFirstRow(spec_, path, &shared_);
+  if (!first.ok() || first->packed || first->offset >= size) return std::nullopt;
   OpenFile open;
-  open.begin = first.offset();
+  open.begin = first->offset;
   open.size = size;
-  open.line = first.line();
-  *open.identity.mutable_columns() = {first.columns().begin(), first.columns().end()};
+  open.line = first->line;
+  *open.identity.mutable_columns() = {first->columns.begin(), first->columns.end()};
   ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
-  std::string bytes(static_cast<size_t>(first.offset()), '\0');
+  std::string bytes(static_cast<size_t>(first->offset), '\0');
   RETURN_IF_ERROR(file->Read(0, bytes.data(), bytes.size()));
   StreamHash content;
   content.Update(bytes);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "protos/dataset.pb.h"
 #include "protos/dataset_index.pb.h"
+#include "runtime/data/stream/file_part.h"
 #include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::data {
@@ -33,8 +34,8 @@ struct PlannedPart {
 // Thread model: one thread.
 class PartPlan {
  public:
-  // Parts have `part_bytes` or more of files that can be cut. `spec` must outlive it.
-  PartPlan(const proto::DatasetSpec& spec, int64_t part_bytes);
+  // Parts have `part_bytes` or more of files that can be cut. Both others must outlive it.
+  PartPlan(const proto::DatasetSpec& spec, int64_t part_bytes, PartFiles* shared);
 
   // The next part, in the order of the files; nothing behind the last one, and while it is not
   // known where the next one begins. Errors: those of the files.
@@ -68,6 +69,7 @@ class PartPlan {
 
   const proto::DatasetSpec& spec_;
   const int64_t part_bytes_;
+  PartFiles& shared_;
   proto::DatasetSpec of_parts_;  // less paths
   std::vector<std::string> paths_;
   size_t file_ = 0;  // that is next

@@ -146,6 +146,43 @@ TEST_CASE("a pass by workers: a file that only a worker cannot read is an error 
   CHECK_THAT(std::string(status.message()), Contains("worker/task:1") && Contains(path));
 }
 
+TEST_CASE("a pass by workers: of a large file, too, it is told who cannot read it") {
+  const DataFiles files;
+  const auto packed = files.WriteGzip("a.csv.gz", Text(0, 4000));
+  const auto spec = Spec(files, {packed});
+  PlayedReaders readers(2, [&](int, int64_t, const proto::IndexPart&) {
+    return absl::PermissionDeniedError("/job:worker/task:1: a.csv.gz: cannot open");
+  });
+  const absl::Status status = IndexByWorkers(spec, 500, &readers).status();
+  CHECK(absl::IsPermissionDenied(status));
+  CHECK_THAT(std::string(status.message()), Contains("worker/task:1"));
+}
+
+TEST_CASE("a pass by workers: a column that a file lacks is told as by one process") {
+  const DataFiles files;
+  for (const bool packed : {false, true}) {
+    const std::string text = "x,d,y\n" + Text(0, 3000).substr(6);
+    const auto path = packed ? files.WriteGzip("a.gz", text) : files.Write("a.csv", text);
+    const auto spec = Spec(files, {path});
+    PlayedReaders readers(2);
+    const absl::Status status = IndexByWorkers(spec, 500, &readers).status();
+    CHECK(status.ToString() == BuildIndex(spec).status().ToString());
+    CHECK(absl::IsNotFound(status));
+  }
+  // Lines without a header.
+  proto::DatasetSpec spec;
+  spec.set_format("libsvm");
+  std::string text;
+  for (int i = 0; i < 300; ++i) absl::StrAppend(&text, i % 2, " 3:1 9:2\n");
+  spec.add_paths(files.Write("a.svm", text));
+  AddNumeric(&spec, "age");
+  spec = CheckSpec(Streamed(files, spec, 100)).value();
+  PlayedReaders readers(2);
+  const absl::Status status = IndexByWorkers(spec, 300, &readers).status();
+  CHECK(status.ToString() == BuildIndex(spec).status().ToString());
+  CHECK(absl::IsNotFound(status));
+}
+
 TEST_CASE("a pass by workers: what is wrong in a row is told as by one process") {
   const DataFiles files;
   const std::string good = Text(0, 300);
