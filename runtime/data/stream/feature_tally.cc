@@ -1,3 +1,4 @@
+// Numbers, which have an order; then ids and texts: tallied, written, and merged from parts.
 #include "runtime/data/stream/feature_tally.h"
 
 #include <algorithm>
