@@ -57,32 +57,32 @@ bool IsFileError(const absl::Status& status) {
          absl::IsUnavailable(status) || absl::IsFailedPrecondition(status);
 }
 
-struct Answer {
+struct PartAnswer {
   uint64_t ask = 0;  // the number of the request
   int worker = 0;
   absl::StatusOr<proto::PartIndexed> found = absl::UnknownError("no answer");
 };
 
 // Answers on their way from other threads. Outlives a pass that ends before they come.
-class Answers {
+class PartAnswers {
  public:
-  void Add(Answer answer) {
+  void Add(PartAnswer answer) {
     absl::MutexLock lock(&mu_);
     answers_.push_back(std::move(answer));
   }
   // Waits for the first of them, but not for ever.
-  std::vector<Answer> Take(absl::Duration most) {
+  std::vector<PartAnswer> Take(absl::Duration most) {
     absl::MutexLock lock(&mu_);
     mu_.AwaitWithTimeout(
         absl::Condition(
-            +[](std::vector<Answer>* answers) { return !answers->empty(); }, &answers_),
+            +[](std::vector<PartAnswer>* answers) { return !answers->empty(); }, &answers_),
         most);
     return std::exchange(answers_, {});
   }
 
  private:
   absl::Mutex mu_;
-  std::vector<Answer> answers_ ABSL_GUARDED_BY(mu_);
+  std::vector<PartAnswer> answers_ ABSL_GUARDED_BY(mu_);
 };
 
 class IndexPass {
@@ -124,7 +124,7 @@ class IndexPass {
   // A worker for another part, the first one or not; -1: none.
   int FreeWorker(bool first) const;
   void Ask(Part* part, bool read, bool add);
-  absl::Status OnAnswer(const Answer& answer);
+  absl::Status OnAnswer(const PartAnswer& answer);
   void OnWorkerLost(int worker);
   void Release(Part* part);
   // Finds out which parts begin where the one in front ends; plans those behind again that do not.
@@ -150,7 +150,7 @@ class IndexPass {
   int64_t last_part_ = 0;
   std::vector<Worker> workers_;
   uint64_t last_ask_ = 0;
-  const std::shared_ptr<Answers> answers_ = std::make_shared<Answers>();
+  const std::shared_ptr<PartAnswers> answers_ = std::make_shared<PartAnswers>();
   // Of the file that the next part goes on with, see IndexState.
   int64_t line_ = 0;
   std::string content_;
@@ -238,7 +238,7 @@ void IndexPass::OnWorkerLost(int worker) {
   }
 }
 
-absl::Status IndexPass::OnAnswer(const Answer& answer) {
+absl::Status IndexPass::OnAnswer(const PartAnswer& answer) {
   const auto at = std::find_if(parts_.begin(), parts_.end(),
                                [&](const Part& part) { return part.ask == answer.ask; });
   if (at == parts_.end()) return absl::OkStatus();  // given up meanwhile
@@ -403,8 +403,8 @@ absl::StatusOr<DatasetIndex> IndexPass::Run() {
       RETURN_IF_ERROR(DoFirst());
       continue;
     }
-    const std::vector<Answer> answers = answers_->Take(kRetry);
-    for (const Answer& answer : answers) RETURN_IF_ERROR(OnAnswer(answer));
+    const std::vector<PartAnswer> answers = answers_->Take(kRetry);
+    for (const PartAnswer& answer : answers) RETURN_IF_ERROR(OnAnswer(answer));
     if (!answers.empty()) {
       waited = absl::ZeroDuration();
       continue;
