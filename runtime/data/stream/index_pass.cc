@@ -115,6 +115,7 @@ class IndexPass {
     bool there = true;   // when it was last asked
     bool knows = true;   // what a part is
     bool asked = false;  // at all
+    bool lost = false;   // which was said
   };
 
   // A range of the bytes of a file, whose end is a guess.
@@ -125,7 +126,7 @@ class IndexPass {
   int FreeWorker(bool first) const;
   void Ask(Part* part, bool read, bool add);
   absl::Status OnAnswer(const PartAnswer& answer);
-  void OnWorkerLost(int worker);
+  void OnWorkerLost(int number);
   void Release(Part* part);
   // Finds out which parts begin where the one in front ends; plans those behind again that do not.
   absl::Status Confirm();
@@ -229,12 +230,15 @@ void IndexPass::Release(Part* part) {
   part->state = State::kWaiting;
 }
 
-void IndexPass::OnWorkerLost(int worker) {
-  LogWarning("data set: worker ", worker,
-             " is lost while the index is made; others read its parts");
-  workers_[static_cast<size_t>(worker)].there = false;
+void IndexPass::OnWorkerLost(int number) {
+  Worker& worker = workers_[static_cast<size_t>(number)];
+  if (!std::exchange(worker.lost, true)) {
+    LogWarning("data set: worker ", number,
+               " is lost while the index is made; others read its parts");
+  }
+  worker.there = false;
   for (Part& part : parts_) {
-    if (part.worker == worker) Release(&part);
+    if (part.worker == number) Release(&part);
   }
 }
 
@@ -247,6 +251,7 @@ absl::Status IndexPass::OnAnswer(const PartAnswer& answer) {
     OnWorkerLost(answer.worker);
     return absl::OkStatus();
   }
+  workers_[static_cast<size_t>(answer.worker)].lost = false;
   const bool added = at->state == State::kAdding;
   if (!status.ok()) {
     Release(&*at);

@@ -86,7 +86,7 @@ TEST_CASE("a pass by workers: packed files that cannot be cut are read one after
 TEST_CASE("a pass by workers: parts of a worker that dies are read by others") {
   const DataFiles files;
   const auto spec =
-      Spec(files, {files.Write("a.csv", Text(0, 300)), files.WriteGzip("b.csv.gz", Text(0, 1000))});
+      Spec(files, {files.Write("a.csv", Text(0, 900)), files.WriteGzip("b.csv.gz", Text(0, 1000))});
   for (int64_t at = 0; at < 24; ++at) {
     INFO("dies at request " << at);
     PlayedReaders readers(2, [&](int, int64_t asked, const proto::IndexPart&) {
@@ -211,7 +211,7 @@ TEST_CASE("a pass by workers: a value that training lacks is told with its file 
 
 TEST_CASE("a pass by workers: a file that changes meanwhile is an error that names it") {
   const DataFiles files;
-  const std::string text = Text(0, 300);
+  const std::string text = Text(0, 900);
   for (int64_t at = 0; at < 12; ++at) {
     const auto path = files.Write("a.csv", text);
     const auto spec = Spec(files, {path});
