@@ -103,10 +103,11 @@ TEST_CASE("workers that are killed while they index large data only cost time", 
   const std::string job = WriteMatrixFactorization(files), large = WriteLargeRatings(files);
   const std::string report = files.Path("report.json");
   const auto train = [&](const Strings& more) {
-    return Run(CoxswainCommand(
-                   Join({"train", job, "--local", "1x2", "--set", "dataset.path=" + large, "--set",
-                         "dataset.streaming=true", "--set", "train.steps=20", "--report", report},
-                        more)),
+    return Run(CoxswainCommand(Join(
+                   {"train", job, "--local", "1x2", "--set", "dataset.path=" + large, "--set",
+                    "dataset.streaming=true", "--set", "train.epochs=", "--set", "train.steps=20",
+                    "--set", "evaluate.max_examples=1000", "--report", report},
+                   more)),
                {}, absl::Seconds(200));
   };
   const auto calm = train({"--set", "dataset.cache_directory=" + files.Path("calm")});
