@@ -3,16 +3,20 @@
 // words from its EnumWords:
 //
 //   Key<&TrainSpec::batch_size>("batch_size", "256", "examples in a step").Min(1).Max(1 << 24)
+//   Key<&MlpOptions::style, &LayerStyle::dropout>("dropout", "0", "...")  // of a struct within it
 //   Field<proto::HashTableSpec>(KeyType::kInt, "ttl_steps", "0", "...").Min(0)
 //
 // ReadKeys then reads a whole section. A member keeps its value where the key is not in the file
 // and has no default.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,11 +33,19 @@ namespace coxswain::job {
 namespace internal {
 
 template <auto Member>
-struct MemberOf;
+struct ClassOf;
 template <typename C, typename T, T C::*M>
-struct MemberOf<M> {
-  using Class = C;
-  using Type = T;
+struct ClassOf<M> {
+  using Type = C;
+};
+
+// A member of a class, or with more members a member of that member, and so on.
+template <auto Member, auto... Inner>
+struct Path {
+  using Class = typename ClassOf<Member>::Type;
+  static auto& In(Class& target) { return ((target.*Member).*....*Inner); }
+  static const auto& In(const Class& target) { return ((target.*Member).*....*Inner); }
+  using Type = std::remove_reference_t<decltype(In(std::declval<Class&>()))>;
 };
 
 template <typename T>
@@ -110,16 +122,14 @@ std::string ShowValue(const SchemaKey& key, const T& value) {
   }
 }
 
-template <auto Member>
+template <typename Of>
 void ReadMember(const SchemaKey& key, const SectionView& view, void* target) {
-  using Of = MemberOf<Member>;
-  ReadValue(key, view, &(static_cast<typename Of::Class*>(target)->*Member));
+  ReadValue(key, view, &Of::In(*static_cast<typename Of::Class*>(target)));
 }
 
-template <auto Member>
+template <typename Of>
 std::string ShowMember(const SchemaKey& key, const void* target) {
-  using Of = MemberOf<Member>;
-  return ShowValue(key, static_cast<const typename Of::Class*>(target)->*Member);
+  return ShowValue(key, Of::In(*static_cast<const typename Of::Class*>(target)));
 }
 
 template <typename Message>
@@ -127,19 +137,26 @@ void ReadMessageField(const SchemaKey& key, const SectionView& view, void* targe
   ReadField(key, view, static_cast<Message*>(target));
 }
 
-template <auto Member>
-inline constexpr KeyBinding kMember = {&kTypeTag<typename MemberOf<Member>::Class>,
-                                       &ReadMember<Member>, &ShowMember<Member>};
+template <typename Of>
+inline constexpr KeyBinding kMember = {&kTypeTag<typename Of::Class>, &ReadMember<Of>,
+                                       &ShowMember<Of>};
 template <typename Message>
 inline constexpr KeyBinding kField = {&kTypeTag<Message>, &ReadMessageField<Message>, nullptr};
 
+constexpr std::array<SchemaKey, 1> AsArray(const SchemaKey& key) { return {key}; }
+template <size_t n>
+constexpr std::array<SchemaKey, n> AsArray(const std::array<SchemaKey, n>& keys) {
+  return keys;
+}
+
 }  // namespace internal
 
-template <auto Member>
+template <auto Member, auto... Inner>
 constexpr SchemaKey Key(const char* name, const char* fallback, const char* help) {
-  using T = typename internal::MemberOf<Member>::Type;
+  using Of = internal::Path<Member, Inner...>;
+  using T = typename Of::Type;
   SchemaKey key(internal::TypeOf<T>(), name, fallback, help);
-  key.binding = &internal::kMember<Member>;
+  key.binding = &internal::kMember<Of>;
   if constexpr (std::is_enum_v<T>) key.choices = kJoinedWords<T>.data();
   return key;
 }
@@ -149,6 +166,14 @@ constexpr SchemaKey Field(KeyType type, const char* name, const char* fallback, 
   SchemaKey key(type, name, fallback, help);
   key.binding = &internal::kField<Message>;
   return key;
+}
+
+// One array of keys and arrays of keys, in this order: for keys that several sections share.
+template <typename... Parts>
+constexpr auto KeyList(const Parts&... parts) {
+  return std::apply(
+      [](const auto&... keys) { return std::array<SchemaKey, sizeof...(keys)>{keys...}; },
+      std::tuple_cat(internal::AsArray(parts)...));
 }
 
 // Reads the keys of a checked section into `target`, which is what they are bound to; those that

@@ -3,7 +3,6 @@
 // make products of features of ever higher degree, and hidden layers stand behind them ("stacked")
 // or beside them ("parallel"). With a rank r, W_l = U_l V_l of r columns and rows.
 #include "absl/strings/str_cat.h"
-#include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
@@ -35,15 +34,10 @@ struct DcnOptions {
   int64_t cross_layers = 0, rank = 0;
   DcnStructure structure = DcnStructure::kStacked;
   std::vector<int64_t> hidden;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-  std::optional<BatchNorm> batch_norm;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
+  LayerStyle style;
 };
 
-constexpr job::SchemaKey kKeys[] = {
+constexpr auto kKeys = job::KeyList(
     FeaturesKey<&DcnOptions::features>(),
     job::Key<&DcnOptions::cross_layers>("cross_layers", "3", "number of cross layers")
         .Min(1)
@@ -55,12 +49,7 @@ constexpr job::SchemaKey kKeys[] = {
     job::Key<&DcnOptions::structure>("structure", "stacked",
                                      "hidden layers on what the cross layers make of the features, "
                                      "or beside it on the features themselves"),
-    HiddenKey<&DcnOptions::hidden>(),
-    ActivationKey<&DcnOptions::activation>(),
-    LayerNormKey<&DcnOptions::layer_norm>(),
-    DropoutKey<&DcnOptions::dropout>(),
-    BatchNormKey<&DcnOptions::batch_norm>(),
-};
+    HiddenKey<&DcnOptions::hidden>(), StyleKeys<&DcnOptions::style>());
 
 std::string CrossName(int64_t layer, const char* part) {
   return absl::StrCat("cross/layer_", layer, "/", part);
@@ -73,9 +62,8 @@ class DcnV2 : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
-    CheckNorms(reader, options.style());
-    job::CompleteFeatures(reader, "model", &options.features);
-    for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
+    CheckNorms(reader, options.style);
+    CompleteSideBySide(reader, &options.features);
   }
 
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
@@ -97,17 +85,17 @@ class DcnV2 : public LabelledModel {
     if (options.structure == DcnStructure::kParallel) {
       RETURN_IF_ERROR(parts->CreateLayers("top", width, {}, 1));
     }
-    return parts->CreateLayers("deep", width, options.hidden, 1, options.style());
+    return parts->CreateLayers("deep", width, options.hidden, 1, options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
     const Output x = parts.SideBySide(f, options.features), crossed = Crossed(f, parts, x);
     const bool stacked = options.structure == DcnStructure::kStacked;
     const Output deep =
-        parts.Layers(f, "deep", stacked ? crossed : x, options.hidden.size(), options.style());
+        parts.Layers(f, "deep", stacked ? crossed : x, options.hidden.size(), options.style);
     if (stacked) return f.Reshape(deep, {-1});
     // A linear layer on both side by side is the sum of one on each.
-    return f.Reshape(f.Add(parts.Layers(f, "top", crossed, 0, options.style()), deep), {-1});
+    return f.Reshape(f.Add(parts.Layers(f, "top", crossed, 0, options.style), deep), {-1});
   }
 
  private:

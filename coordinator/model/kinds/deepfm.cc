@@ -18,26 +18,16 @@ struct DeepFmOptions {
   int64_t dim = 0;
   std::vector<std::string> features;
   std::vector<int64_t> hidden;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-  std::optional<BatchNorm> batch_norm;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
+  LayerStyle style;
 };
 
-constexpr job::SchemaKey kKeys[] = {
+constexpr auto kKeys = job::KeyList(
     job::Key<&DeepFmOptions::dim>(
         "dim", "16",
         "width of every embedding, and of the vector that each number is multiplied with")
         .Min(1),
-    FeaturesKey<&DeepFmOptions::features>(),
-    HiddenKey<&DeepFmOptions::hidden>(),
-    ActivationKey<&DeepFmOptions::activation>(),
-    LayerNormKey<&DeepFmOptions::layer_norm>(),
-    DropoutKey<&DeepFmOptions::dropout>(),
-    BatchNormKey<&DeepFmOptions::batch_norm>(),
-};
+    FeaturesKey<&DeepFmOptions::features>(), HiddenKey<&DeepFmOptions::hidden>(),
+    StyleKeys<&DeepFmOptions::style>());
 
 class DeepFm : public LabelledModel {
  public:
@@ -46,7 +36,7 @@ class DeepFm : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
-    CheckNorms(reader, options.style());
+    CheckNorms(reader, options.style);
     CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/false, &options.features);
   }
 
@@ -66,7 +56,7 @@ class DeepFm : public LabelledModel {
                              NormalInit(job::kEmbeddingStddev, parts->job().train.seed)));
     }
     RETURN_IF_ERROR(
-        parts->CreateLayers("deep", count() * options.dim, options.hidden, 1, options.style()));
+        parts->CreateLayers("deep", count() * options.dim, options.hidden, 1, options.style));
     return parts->CreateLinear(options.features);
   }
 
@@ -86,7 +76,7 @@ class DeepFm : public LabelledModel {
     const Output squares = f.Sub(f.Square(f.Sum(apart, {1})), f.Sum(f.Square(apart), {1}));
     const Output second = f.Mul(f.Sum(squares, {1}), f.Scalar(0.5f));
     const Output deep =
-        f.Reshape(parts.Layers(f, "deep", joined, options.hidden.size(), options.style()), {-1});
+        f.Reshape(parts.Layers(f, "deep", joined, options.hidden.size(), options.style), {-1});
     return f.Add(f.Add(parts.Linear(f, options.features), second), deep);
   }
 

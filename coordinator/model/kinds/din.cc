@@ -18,14 +18,10 @@ struct DinOptions {
   std::string target, history;
   std::vector<std::string> features;
   std::vector<int64_t> attention, hidden;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style;
 };
 
-constexpr job::SchemaKey kKeys[] = {
+constexpr auto kKeys = job::KeyList(
     job::Key<&DinOptions::target>("target", nullptr,
                                   "the item at hand, a categorical feature of one value"),
     job::Key<&DinOptions::history>(
@@ -34,11 +30,7 @@ constexpr job::SchemaKey kKeys[] = {
     job::Key<&DinOptions::attention>(
         "attention", "[36]", "widths of the hidden layers that weigh what is in the history")
         .Min(1),
-    HiddenKey<&DinOptions::hidden>(),
-    ActivationKey<&DinOptions::activation>(),
-    LayerNormKey<&DinOptions::layer_norm>(),
-    DropoutKey<&DinOptions::dropout>(),
-};
+    HiddenKey<&DinOptions::hidden>(), ExampleStyleKeys<&DinOptions::style>());
 
 class Din : public LabelledModel {
  public:
@@ -54,8 +46,7 @@ class Din : public LabelledModel {
                    absl::StrCat("wanted a feature of kind history, of '", options.target, "'; '",
                                 options.history, "' is not"));
     }
-    job::CompleteFeatures(reader, "model", &options.features);
-    for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
+    CompleteSideBySide(reader, &options.features);
     for (const std::string& wanted : {options.target, options.history})
       job::SetDefaultDim(reader, wanted);
   }
@@ -71,7 +62,7 @@ class Din : public LabelledModel {
     const int64_t dim = parts->InputWidth({options.target});
     RETURN_IF_ERROR(parts->CreateLayers("attention", 4 * dim, options.attention, 1));
     return parts->CreateLayers("deep", 2 * dim + parts->InputWidth(Others()), options.hidden, 1,
-                               options.style());
+                               options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
@@ -84,12 +75,12 @@ class Din : public LabelledModel {
     const Output at_hand = f.Gather(item, bag);
     const Output pairs = f.Concat({had, at_hand, f.Sub(had, at_hand), f.Mul(had, at_hand)}, 1);
     const Output weights = f.Reshape(
-        parts.Layers(f, "attention", pairs, options.attention.size(), {options.activation}), {-1});
+        parts.Layers(f, "attention", pairs, options.attention.size(), {options.style.activation}), {-1});
     const Output interest = f.Op("SegmentSumLike", {f.Op("ScaleRows", {had, weights}), bag, item});
     std::vector<Output> inputs = {item, interest};
     if (!Others().empty()) inputs.push_back(parts.SideBySide(f, Others()));
     return f.Reshape(
-        parts.Layers(f, "deep", f.Concat(inputs, 1), options.hidden.size(), options.style()), {-1});
+        parts.Layers(f, "deep", f.Concat(inputs, 1), options.hidden.size(), options.style), {-1});
   }
 
  private:

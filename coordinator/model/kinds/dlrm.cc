@@ -17,15 +17,10 @@ struct DlrmOptions {
   int64_t dim = 0;
   std::vector<std::string> features;
   std::vector<int64_t> bottom, top;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-  std::optional<BatchNorm> batch_norm;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
+  LayerStyle style;
 };
 
-constexpr job::SchemaKey kKeys[] = {
+constexpr auto kKeys = job::KeyList(
     job::Key<&DlrmOptions::dim>(
         "dim", "16", "width of every embedding, and of what the bottom layers make of the numbers")
         .Min(1),
@@ -37,11 +32,7 @@ constexpr job::SchemaKey kKeys[] = {
     job::Key<&DlrmOptions::top>(
         "top", "[512, 256]", "widths of the hidden layers on the products of all pairs of vectors")
         .Min(1),
-    ActivationKey<&DlrmOptions::activation>(),
-    LayerNormKey<&DlrmOptions::layer_norm>(),
-    DropoutKey<&DlrmOptions::dropout>(),
-    BatchNormKey<&DlrmOptions::batch_norm>(),
-};
+    StyleKeys<&DlrmOptions::style>());
 
 class Dlrm : public LabelledModel {
  public:
@@ -50,7 +41,7 @@ class Dlrm : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
-    CheckNorms(reader, options.style());
+    CheckNorms(reader, options.style);
     CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/true, &options.features);
   }
 
@@ -61,12 +52,12 @@ class Dlrm : public LabelledModel {
     int64_t vectors = static_cast<int64_t>(options.features.size()) - numbers, width = 0;
     if (numbers > 0) {
       RETURN_IF_ERROR(parts->CreateLayers("bottom", parts->NumbersWidth(options.features),
-                                          options.bottom, options.dim, options.style()));
+                                          options.bottom, options.dim, options.style));
       width = options.dim;
       ++vectors;
     }
     return parts->CreateLayers("top", width + vectors * (vectors - 1) / 2, options.top, 1,
-                               options.style());
+                               options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
@@ -74,10 +65,10 @@ class Dlrm : public LabelledModel {
     const Output numbers = parts.Numbers(f, options.features);
     if (numbers.valid()) {
       vectors.insert(vectors.begin(), parts.Layers(f, "bottom", numbers, options.bottom.size(),
-                                                   options.style(), /*last_active=*/true));
+                                                   options.style, /*last_active=*/true));
     }
     const Output products = f.Op("PairwiseDots", vectors, {{"with_first", numbers.valid()}});
-    return f.Reshape(parts.Layers(f, "top", products, options.top.size(), options.style()), {-1});
+    return f.Reshape(parts.Layers(f, "top", products, options.top.size(), options.style), {-1});
   }
 };
 

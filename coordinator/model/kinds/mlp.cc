@@ -1,5 +1,4 @@
 // A multi-layer perceptron: hidden layers on all features, side by side.
-#include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
@@ -12,21 +11,13 @@ namespace {
 struct MlpOptions {
   std::vector<std::string> features;
   std::vector<int64_t> hidden;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-  std::optional<BatchNorm> batch_norm;
+  LayerStyle style;
   int64_t classes = 1;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
 };
 
-constexpr job::SchemaKey kKeys[] = {
-    FeaturesKey<&MlpOptions::features>(),     HiddenKey<&MlpOptions::hidden>(),
-    ActivationKey<&MlpOptions::activation>(), LayerNormKey<&MlpOptions::layer_norm>(),
-    DropoutKey<&MlpOptions::dropout>(),       BatchNormKey<&MlpOptions::batch_norm>(),
-    ClassesKey<&MlpOptions::classes>(),
-};
+constexpr auto kKeys =
+    job::KeyList(FeaturesKey<&MlpOptions::features>(), HiddenKey<&MlpOptions::hidden>(),
+                 StyleKeys<&MlpOptions::style>(), ClassesKey<&MlpOptions::classes>());
 
 class Mlp : public LabelledModel {
  public:
@@ -36,21 +27,20 @@ class Mlp : public LabelledModel {
   int64_t classes() const override { return options.classes; }
 
   void Complete(const job::JobReader& reader) override {
-    CheckNorms(reader, options.style());
-    job::CompleteFeatures(reader, "model", &options.features);
-    for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
+    CheckNorms(reader, options.style);
+    CompleteSideBySide(reader, &options.features);
   }
 
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     return parts->CreateLayers("deep", parts->InputWidth(options.features), options.hidden,
-                               options.classes, options.style());
+                               options.classes, options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
     const Output logits = parts.Layers(f, "deep", parts.SideBySide(f, options.features),
-                                       options.hidden.size(), options.style());
+                                       options.hidden.size(), options.style);
     return options.classes > 1 ? logits : f.Reshape(logits, {-1});
   }
 };

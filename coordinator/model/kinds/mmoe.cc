@@ -4,7 +4,6 @@
 //
 //   score_t = tower_t(sum_e gate_t(x)_e expert_e(x))
 #include "absl/strings/str_cat.h"
-#include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/model_parts.h"
@@ -20,26 +19,16 @@ struct MmoeOptions {
   int64_t experts = 0;
   std::vector<int64_t> hidden;
   std::vector<int64_t> tower;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-  std::optional<BatchNorm> batch_norm;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
+  LayerStyle style;
 };
 
-constexpr job::SchemaKey kKeys[] = {
+constexpr auto kKeys = job::KeyList(
     FeaturesKey<&MmoeOptions::features>(),
     job::Key<&MmoeOptions::experts>("experts", "8", "number of experts, each of layers `hidden`")
         .Min(1)
         .Max(1024),
-    HiddenKey<&MmoeOptions::hidden>(),
-    TowerKey<&MmoeOptions::tower>(),
-    ActivationKey<&MmoeOptions::activation>(),
-    LayerNormKey<&MmoeOptions::layer_norm>(),
-    DropoutKey<&MmoeOptions::dropout>(),
-    BatchNormKey<&MmoeOptions::batch_norm>(),
-};
+    HiddenKey<&MmoeOptions::hidden>(), TowerKey<&MmoeOptions::tower>(),
+    StyleKeys<&MmoeOptions::style>());
 
 class Mmoe : public TaskModel {
  public:
@@ -48,9 +37,8 @@ class Mmoe : public TaskModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
-    CheckNorms(reader, options.style());
-    job::CompleteFeatures(reader, "model", &options.features);
-    for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
+    CheckNorms(reader, options.style);
+    CompleteSideBySide(reader, &options.features);
     if (options.hidden.empty()) {
       reader.Error("model.hidden", "an expert needs a layer: wanted one width or more");
     }
@@ -61,13 +49,13 @@ class Mmoe : public TaskModel {
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t inputs = parts->InputWidth(options.features);
     for (int64_t e = 0; e < options.experts; ++e) {
-      RETURN_IF_ERROR(parts->CreateHidden(ExpertOf(e), inputs, options.hidden, options.style()));
+      RETURN_IF_ERROR(parts->CreateHidden(ExpertOf(e), inputs, options.hidden, options.style));
     }
     for (const job::TaskSpec& task : parts->job().tasks) {
       RETURN_IF_ERROR(parts->CreateDense(GateOf(task), {inputs, options.experts},
                                          GlorotUniform(parts->job().train.seed)));
       RETURN_IF_ERROR(parts->CreateLayers(TowerOf(task), options.hidden.back(), options.tower, 1,
-                                          options.style()));
+                                          options.style));
     }
     return absl::OkStatus();
   }
@@ -76,8 +64,7 @@ class Mmoe : public TaskModel {
     const Output input = parts.SideBySide(f, options.features);
     std::vector<Output> experts;
     for (int64_t e = 0; e < options.experts; ++e) {
-      experts.push_back(
-          parts.Hidden(f, ExpertOf(e), input, options.hidden.size(), options.style()));
+      experts.push_back(parts.Hidden(f, ExpertOf(e), input, options.hidden.size(), options.style));
     }
     const Output side_by_side = experts.size() == 1 ? experts[0] : f.Concat(experts, 1);
     const Output all = f.Reshape(side_by_side, {-1, options.experts, options.hidden.back()});
@@ -87,7 +74,7 @@ class Mmoe : public TaskModel {
       const Output shares = f.Reshape(gate, {-1, options.experts, 1});
       const Output seen = f.Sum(f.Mul(all, shares), {1});
       const Output tower =
-          parts.Layers(f, TowerOf(task), seen, options.tower.size(), options.style());
+          parts.Layers(f, TowerOf(task), seen, options.tower.size(), options.style);
       logits.push_back(f.Reshape(tower, {-1}));
     }
     return logits;

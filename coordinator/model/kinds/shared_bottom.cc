@@ -1,7 +1,6 @@
 // Several tasks on a shared bottom (Caruana, 1997): hidden layers on all features, and for each
 // task a tower of layers of its own on what they say.
 #include "absl/strings/str_cat.h"
-#include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/model_parts.h"
@@ -15,23 +14,12 @@ struct SharedBottomOptions {
   std::vector<std::string> features;
   std::vector<int64_t> hidden;
   std::vector<int64_t> tower;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-  std::optional<BatchNorm> batch_norm;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
+  LayerStyle style;
 };
 
-constexpr job::SchemaKey kKeys[] = {
-    FeaturesKey<&SharedBottomOptions::features>(),
-    HiddenKey<&SharedBottomOptions::hidden>(),
-    TowerKey<&SharedBottomOptions::tower>(),
-    ActivationKey<&SharedBottomOptions::activation>(),
-    LayerNormKey<&SharedBottomOptions::layer_norm>(),
-    DropoutKey<&SharedBottomOptions::dropout>(),
-    BatchNormKey<&SharedBottomOptions::batch_norm>(),
-};
+constexpr auto kKeys = job::KeyList(
+    FeaturesKey<&SharedBottomOptions::features>(), HiddenKey<&SharedBottomOptions::hidden>(),
+    TowerKey<&SharedBottomOptions::tower>(), StyleKeys<&SharedBottomOptions::style>());
 
 class SharedBottom : public TaskModel {
  public:
@@ -40,30 +28,29 @@ class SharedBottom : public TaskModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
-    CheckNorms(reader, options.style());
-    job::CompleteFeatures(reader, "model", &options.features);
-    for (const std::string& name : options.features) job::SetDefaultDim(reader, name);
+    CheckNorms(reader, options.style);
+    CompleteSideBySide(reader, &options.features);
   }
 
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t inputs = parts->InputWidth(options.features);
-    RETURN_IF_ERROR(parts->CreateHidden("bottom", inputs, options.hidden, options.style()));
+    RETURN_IF_ERROR(parts->CreateHidden("bottom", inputs, options.hidden, options.style));
     const int64_t width = options.hidden.empty() ? inputs : options.hidden.back();
     for (const job::TaskSpec& task : parts->job().tasks) {
-      RETURN_IF_ERROR(parts->CreateLayers(TowerOf(task), width, options.tower, 1, options.style()));
+      RETURN_IF_ERROR(parts->CreateLayers(TowerOf(task), width, options.tower, 1, options.style));
     }
     return absl::OkStatus();
   }
 
   std::vector<Output> Logits(FunctionBuilder& f, const ModelParts& parts) const override {
     const Output shared = parts.Hidden(f, "bottom", parts.SideBySide(f, options.features),
-                                       options.hidden.size(), options.style());
+                                       options.hidden.size(), options.style);
     std::vector<Output> logits;
     for (const job::TaskSpec& task : parts.job().tasks) {
       const Output tower =
-          parts.Layers(f, TowerOf(task), shared, options.tower.size(), options.style());
+          parts.Layers(f, TowerOf(task), shared, options.tower.size(), options.style);
       logits.push_back(f.Reshape(tower, {-1}));
     }
     return logits;

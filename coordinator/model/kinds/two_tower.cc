@@ -27,11 +27,7 @@ struct TwoTowerOptions {
   ItemOptions item;
   int64_t dim = 0;
   bool normalize = false;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout}; }
+  LayerStyle style;
 };
 
 constexpr job::SchemaKey kUserKeys[] = {
@@ -52,17 +48,14 @@ constexpr job::SchemaKey kItemKeys[] = {
 };
 constexpr job::SchemaSection kItem = {"model.item", "", kItemKeys};
 
-constexpr job::SchemaKey kKeys[] = {
+constexpr auto kKeys = job::KeyList(
     job::Key<&TwoTowerOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
     job::Key<&TwoTowerOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
     job::Key<&TwoTowerOptions::dim>("dim", "32", "width of the user's and the item's vector")
         .Min(1),
     job::Key<&TwoTowerOptions::normalize>("normalize", "false",
                                           "both vectors are scaled to length 1"),
-    ActivationKey<&TwoTowerOptions::activation>(),
-    LayerNormKey<&TwoTowerOptions::layer_norm>(),
-    DropoutKey<&TwoTowerOptions::dropout>(),
-};
+    ExampleStyleKeys<&TwoTowerOptions::style>());
 
 class TwoTower : public ItemModel {
  public:
@@ -102,11 +95,11 @@ class TwoTower : public ItemModel {
   absl::Status CreateVariables(ModelParts* parts) const override {
     if (!options.user.hidden.empty()) {
       RETURN_IF_ERROR(parts->CreateLayers("user", parts->InputWidth(options.user.features),
-                                          options.user.hidden, options.dim, options.style()));
+                                          options.user.hidden, options.dim, options.style));
     }
     if (options.item.hidden.empty()) return absl::OkStatus();
     return parts->CreateLayers("item", parts->InputWidth({item()}), options.item.hidden,
-                               options.dim, options.style());
+                               options.dim, options.style);
   }
 
   // The user tower over the batch's examples.
@@ -149,12 +142,12 @@ Output TwoTower::User(FunctionBuilder& f, const ModelParts& parts) const {
   const UserOptions& tower = options.user;
   if (tower.hidden.empty()) return Normalized(f, parts.Sum(f, tower.features));
   return Normalized(f, parts.Layers(f, "user", parts.SideBySide(f, tower.features),
-                                    tower.hidden.size(), options.style()));
+                                    tower.hidden.size(), options.style));
 }
 
 Output TwoTower::Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const {
   const size_t hidden = options.item.hidden.size();
-  if (hidden > 0) rows = parts.Layers(f, "item", rows, hidden, options.style());
+  if (hidden > 0) rows = parts.Layers(f, "item", rows, hidden, options.style);
   return Normalized(f, rows);
 }
 
@@ -168,7 +161,7 @@ void TwoTower::TopItems(FunctionBuilder& f, const ModelParts& parts, Output valu
   const size_t hidden = options.user.hidden.size();
   if (hidden > 0) {
     if (vectors.size() > 1) user = f.Concat(vectors, 1);
-    user = parts.Layers(f, "user", user, hidden, options.style());
+    user = parts.Layers(f, "user", user, hidden, options.style);
   } else if (vectors.size() > 1) {
     user = f.Op("AddN", vectors);
   }

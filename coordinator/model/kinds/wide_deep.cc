@@ -19,12 +19,7 @@ struct DeepOptions {
 struct WideDeepOptions {
   WideOptions wide;
   DeepOptions deep;
-  Activation activation = Activation::kRelu;
-  bool layer_norm = false;
-  double dropout = 0;
-  std::optional<BatchNorm> batch_norm;
-
-  LayerStyle style() const { return {activation, layer_norm, dropout, batch_norm}; }
+  LayerStyle style;
 };
 
 constexpr job::SchemaKey kWideKeys[] = {
@@ -39,14 +34,10 @@ constexpr job::SchemaKey kDeepKeys[] = {
 };
 constexpr job::SchemaSection kDeep = {"model.deep", "", kDeepKeys};
 
-constexpr job::SchemaKey kKeys[] = {
+constexpr auto kKeys = job::KeyList(
     job::Key<&WideDeepOptions::wide>("wide", "{}", "the linear part").Of(&kWide),
     job::Key<&WideDeepOptions::deep>("deep", "{}", "the part with hidden layers").Of(&kDeep),
-    ActivationKey<&WideDeepOptions::activation>(),
-    LayerNormKey<&WideDeepOptions::layer_norm>(),
-    DropoutKey<&WideDeepOptions::dropout>(),
-    BatchNormKey<&WideDeepOptions::batch_norm>(),
-};
+    StyleKeys<&WideDeepOptions::style>());
 
 class WideDeep : public LabelledModel {
  public:
@@ -55,7 +46,7 @@ class WideDeep : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
-    CheckNorms(reader, options.style());
+    CheckNorms(reader, options.style);
     job::CompleteFeatures(reader, "model.wide", &options.wide.features);
     job::CompleteFeatures(reader, "model.deep", &options.deep.features);
     for (const std::string& name : options.deep.features) job::SetDefaultDim(reader, name);
@@ -71,13 +62,13 @@ class WideDeep : public LabelledModel {
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     RETURN_IF_ERROR(parts->CreateLayers("deep", parts->InputWidth(options.deep.features),
-                                        options.deep.hidden, 1, options.style()));
+                                        options.deep.hidden, 1, options.style));
     return parts->CreateLinear(options.wide.features);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
     const Output deep = parts.Layers(f, "deep", parts.SideBySide(f, options.deep.features),
-                                     options.deep.hidden.size(), options.style());
+                                     options.deep.hidden.size(), options.style);
     return f.Add(f.Reshape(deep, {-1}), parts.Linear(f, options.wide.features));
   }
 };
