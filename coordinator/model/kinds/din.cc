@@ -75,7 +75,8 @@ class Din : public LabelledModel {
     const Output at_hand = f.Gather(item, bag);
     const Output pairs = f.Concat({had, at_hand, f.Sub(had, at_hand), f.Mul(had, at_hand)}, 1);
     const Output weights = f.Reshape(
-        parts.Layers(f, "attention", pairs, options.attention.size(), {options.style.activation}), {-1});
+        parts.Layers(f, "attention", pairs, options.attention.size(), {options.style.activation}),
+        {-1});
     const Output interest = f.Op("SegmentSumLike", {f.Op("ScaleRows", {had, weights}), bag, item});
     std::vector<Output> inputs = {item, interest};
     if (!Others().empty()) inputs.push_back(parts.SideBySide(f, Others()));
