@@ -128,7 +128,8 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
   }
   size_t wanted = 0;
   for (const proto::ArgumentSource& source : options_.plan->sources) {
-    if (source.column().empty()) wanted = std::max(wanted, size_t{1} + source.argument());
+    if (source.values() != 0 || !source.column().empty()) continue;
+    wanted = std::max(wanted, size_t{1} + source.argument());
   }
   if (request_.arguments.size() != wanted) {
     return absl::InvalidArgumentError(
@@ -138,6 +139,11 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
   std::vector<Tensor> arguments;
   arguments.reserve(options_.plan->sources.size());
   for (const proto::ArgumentSource& source : options_.plan->sources) {
+    if (source.values() != 0) {
+      ASSIGN_OR_RETURN(Tensor value, Value(source));
+      arguments.push_back(std::move(value));
+      continue;
+    }
     if (source.column().empty()) {
       arguments.push_back(request_.arguments[static_cast<size_t>(source.argument())]);
       continue;
@@ -152,6 +158,15 @@ absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
     arguments.push_back(batch[column]);
   }
   return arguments;
+}
+
+absl::StatusOr<Tensor> Execution::Value(const proto::ArgumentSource& source) const {
+  const std::vector<Tensor>& results = *options_.values.at(source.values());
+  const auto result = static_cast<size_t>(source.result());
+  if (result < results.size()) return results[result];
+  return absl::InvalidArgumentError(
+      absl::StrCat("function '", options_.plan->any().function().name, "': wanted result ", result,
+                   " of per-worker values ", source.values(), ", which have ", results.size()));
 }
 
 function::SegmentRequest Execution::NewFrame(uint32_t segment) const {

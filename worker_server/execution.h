@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct WorkerPlan {
   // One compiled function for each GPU of the worker, or a single one for the CPU.
   std::vector<std::shared_ptr<const function::CompiledFunction>> components;
   std::vector<proto::ArgumentSource> sources;  // one per argument
+  std::vector<ValuesId> values;                // that arguments are of, each once
   std::vector<int> ps_calls;                   // number of calls in the component, by PS
   mutable Pace pace;                           // duration of a run without PS calls and data
 
@@ -36,6 +38,9 @@ struct WorkerPlan {
   const std::shared_ptr<const function::CompiledFunction>& LeastBusy() const;
 };
 
+// Per-worker values that arguments of a plan are of.
+using ValuesOfPlan = std::map<ValuesId, std::shared_ptr<const std::vector<Tensor>>>;
+
 class Execution final : public function::PsCaller, public std::enable_shared_from_this<Execution> {
  public:
   using Done = absl::AnyInvocable<void(function::ClosureReply)>;
@@ -44,6 +49,7 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   struct Options {
     std::shared_ptr<const WorkerPlan> plan;
     std::shared_ptr<const data::Dataset> data;         // may be null when there is no ticket
+    ValuesOfPlan values;                               // all that the plan names
     std::vector<std::shared_ptr<PsChannel>> channels;  // by PS; null: not connected
     std::string task;                                  // this worker
     trace::TraceRecorder* trace = nullptr;             // must live until `done` was called
@@ -77,6 +83,8 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // The examples of the current step.
   Ticket StepTicket() const;
   absl::StatusOr<std::vector<Tensor>> Arguments() const;
+  // An argument that is of per-worker values.
+  absl::StatusOr<Tensor> Value(const proto::ArgumentSource& source) const;
   // The step's error, with the examples that caused it as far as these are known.
   absl::Status Blamed(const absl::Status& status) const;
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);

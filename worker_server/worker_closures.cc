@@ -62,11 +62,13 @@ void WorkerService::RunClosure(function::ClosureRequest request) {
     }
     data = it->second.data;
   }
-  Launch(std::move(request), std::move(data));
+  ValuesOfPlan values;
+  if (!TakeValues(&request, &values)) return;
+  Launch(std::move(request), std::move(data), std::move(values));
 }
 
 void WorkerService::Launch(function::ClosureRequest request,
-                           std::shared_ptr<const data::Dataset> data) {
+                           std::shared_ptr<const data::Dataset> data, ValuesOfPlan values) {
   const auto plan = plans_.find(request.plan);
   if (plan == plans_.end()) {
     Refuse(request, absl::NotFoundError(absl::StrCat("no plan ", request.plan)));
@@ -89,6 +91,7 @@ void WorkerService::Launch(function::ClosureRequest request,
   Execution::Options options;
   options.plan = plan->second;
   options.data = std::move(data);
+  options.values = std::move(values);
   options.channels = channels_;
   options.task = TaskName();
   options.trace = trace();
@@ -127,6 +130,12 @@ void WorkerService::SendDone(net::Connection* connection, const WorkerPlan& plan
   connection->Send(std::move(message));
 }
 
+void WorkerService::ForEachWaiting(
+    const std::function<void(std::vector<function::ClosureRequest>*)>& visit) {
+  for (auto& [id, dataset] : datasets_) visit(&dataset.waiting);
+  for (auto& [id, values] : values_) visit(&values.waiting);
+}
+
 void WorkerService::CancelRunning() {
   for (auto& [key, weak] : running_) {
     if (auto execution = weak.lock()) execution->Cancel();
@@ -141,13 +150,13 @@ void WorkerService::CancelClosures(const proto::CancelClosures& cancel) {
     if (auto execution = weak.lock()) execution->Cancel();
   }
   std::vector<function::ClosureRequest> cancelled;
-  for (auto& [id, dataset] : datasets_) {
+  ForEachWaiting([&](std::vector<function::ClosureRequest>* waiting) {
     std::vector<function::ClosureRequest> left;
-    for (function::ClosureRequest& request : dataset.waiting) {
+    for (function::ClosureRequest& request : *waiting) {
       (wanted(request.closure) ? cancelled : left).push_back(std::move(request));
     }
-    dataset.waiting = std::move(left);
-  }
+    *waiting = std::move(left);
+  });
   for (const function::ClosureRequest& request : cancelled) {
     Refuse(request, WithDetail(absl::CancelledError("cancelled"),
                                {ErrorCause::kCancelled, false, TaskName(), 0}));

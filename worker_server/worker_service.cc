@@ -1,6 +1,8 @@
-// Sessions, set-up, plans, data sets, status. Closures are in worker_closures.cc.
+// Sessions, set-up, plans, data sets, status. Per-worker values are in worker_values.cc, closures in
+// worker_closures.cc.
 #include "worker_server/worker_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -86,7 +88,7 @@ void WorkerService::OnSessionStart(Peer* coordinator) {
   loop()->AssertOnLoop();
   // One that comes back has given up what it sent over its old connection.
   CancelRunning();
-  for (auto& [id, dataset] : datasets_) dataset.waiting.clear();
+  ForEachWaiting([](auto* waiting) { waiting->clear(); });
   coordinator_ = coordinator->connection;
 }
 
@@ -102,11 +104,12 @@ void WorkerService::OnSessionEnd() {
   generation_ = 0;
   plans_.clear();
   datasets_.clear();
-  index_parts_.Clear();
+  values_.clear();
   coordinator_ = nullptr;
 }
 
-void WorkerService::OnControl(const proto::ControlRequest& request, net::Message, Reply reply) {
+void WorkerService::OnControl(const proto::ControlRequest& request, net::Message message,
+                              Reply reply) {
   loop()->AssertOnLoop();
   switch (request.body_case()) {
     case proto::ControlRequest::kSetupWorker:
@@ -126,8 +129,12 @@ void WorkerService::OnControl(const proto::ControlRequest& request, net::Message
       ReleaseDataset(request.release_dataset().dataset());
       ReplyStatus(reply, absl::OkStatus());
       return;
-    case proto::ControlRequest::kIndexPart:
-      index_parts_.Handle(request.index_part(), std::move(reply));
+    case proto::ControlRequest::kRegisterValues:
+      AddValues(request.register_values(), message, std::move(reply));
+      return;
+    case proto::ControlRequest::kReleaseValues:
+      ReleaseValues(request.release_values().values());
+      ReplyStatus(reply, absl::OkStatus());
       return;
     case proto::ControlRequest::kCancelClosures:
       CancelClosures(request.cancel_closures());
@@ -204,8 +211,12 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
                                                    " arguments"));
   }
   for (const proto::ArgumentSource& source : plan->sources) {
-    if (source.column().empty() && source.argument() < 0) {
+    if (source.column().empty() && (source.argument() < 0 || source.result() < 0)) {
       return absl::InvalidArgumentError("a plan's argument has a negative number");
+    }
+    const ValuesId values = source.values();
+    if (values != 0 && std::count(plan->values.begin(), plan->values.end(), values) == 0) {
+      plan->values.push_back(values);
     }
   }
   for (const graph::Node& node : function.graph.nodes()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,9 +54,29 @@ class WorkerService final : public cluster::Daemon {
   void ReleaseDataset(DatasetId id);
   static void ReplyDataset(const LoadedDataset& dataset, const Reply& reply);
 
+  // worker_values.cc
+  struct HeldValues {
+    std::shared_ptr<const std::vector<Tensor>> results;  // null: not there (yet)
+    uint64_t run = 0;                                    // that makes them
+    bool running = true;
+    absl::Status status;
+    std::vector<Reply> replies;                     // to requests that came while it ran
+    std::vector<function::ClosureRequest> waiting;  // closures that did
+  };
+  void AddValues(const proto::RegisterValues& request, const net::Message& message, Reply reply);
+  void OnValues(SessionId session, ValuesId id, uint64_t run,
+                absl::StatusOr<std::vector<Tensor>> results);
+  void ReleaseValues(ValuesId id);
+  // The values that the closure's plan names. False: they are not there, and the request waits for
+  // them or was refused.
+  bool TakeValues(function::ClosureRequest* request, ValuesOfPlan* values);
+
   // worker_closures.cc
   void RunClosure(function::ClosureRequest request);
-  void Launch(function::ClosureRequest request, std::shared_ptr<const data::Dataset> data);
+  void Launch(function::ClosureRequest request, std::shared_ptr<const data::Dataset> data,
+              ValuesOfPlan values);
+  // Calls it with the closures that wait for a data set, and for values.
+  void ForEachWaiting(const std::function<void(std::vector<function::ClosureRequest>*)>& visit);
   // Called on any thread. A result that is too large to be sent becomes an error.
   void SendDone(net::Connection* connection, const WorkerPlan& plan, function::ClosureReply reply);
   // Ends a closure that has not begun. The cause is kApplication unless the status has a cause.
@@ -71,11 +92,12 @@ class WorkerService final : public cluster::Daemon {
   // Ordered, so that messages sent while iterating have a defined order.
   std::map<PlanId, std::shared_ptr<const WorkerPlan>> plans_;
   std::map<DatasetId, LoadedDataset> datasets_;
+  std::map<ValuesId, HeldValues> values_;
   Generation generation_ = 0;                         // of the last setup
   std::vector<std::shared_ptr<PsChannel>> channels_;  // by PS; null: not connected
   // By closure and number of the launch, because an older attempt may still run.
   std::map<std::pair<ClosureId, uint64_t>, std::weak_ptr<Execution>> running_;
-  uint64_t last_load_ = 0;
+  uint64_t last_load_ = 0;  // of a data set or of values
   uint64_t last_launch_ = 0;
   uint64_t closures_run_ = 0;
   std::atomic<bool> device_lost_{false};

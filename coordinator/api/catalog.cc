@@ -23,6 +23,11 @@ PlanId Catalog::NewPlan() {
   return ++last_plan_;
 }
 
+ValuesId Catalog::NewValues() {
+  absl::MutexLock lock(&mu_);
+  return ++last_values_;
+}
+
 absl::StatusOr<Catalog::DatasetPlace> Catalog::AddDataset(uint64_t fingerprint) {
   absl::MutexLock lock(&mu_);
   DatasetId id = 1;

@@ -28,6 +28,7 @@ class Catalog {
   }
 
   PlanId NewPlan();
+  ValuesId NewValues();
   // A data set's number, and the program's position in it. The caller owns the cursor.
   struct DatasetPlace {
     DatasetId id = 0;
@@ -77,6 +78,7 @@ class Catalog {
   std::map<ShardId, int> ps_of_shard_ ABSL_GUARDED_BY(mu_);
   ShardId next_shard_ ABSL_GUARDED_BY(mu_) = 1;
   PlanId last_plan_ ABSL_GUARDED_BY(mu_) = 0;
+  ValuesId last_values_ ABSL_GUARDED_BY(mu_) = 0;
   // The data sets that were created or that the checkpoint has, with the program's positions.
   std::map<DatasetId, std::shared_ptr<DataCursor>> cursors_ ABSL_GUARDED_BY(mu_);
   std::set<DatasetId> made_ ABSL_GUARDED_BY(mu_);

@@ -145,7 +145,7 @@ Output FunctionBuilder::Column(const std::string& name) {
     return {};
   }
   Output argument = state_->graph.Argument(name, it->second.dtype, it->second.shape);
-  if (argument.valid()) state_->sources.push_back(name);
+  if (argument.valid()) state_->sources.push_back({.column = name});
   return argument;
 }
 

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "coordinator/api/variable_info.h"
 #include "coxswain/function_builder.h"
+#include "runtime/base/ids.h"
 #include "runtime/graph/builder.h"
 
 namespace coxswain {
@@ -93,8 +95,14 @@ struct FunctionBuilder::State {
   std::vector<std::vector<ShardRows>> gradient_rows;
   // Columns that a data set has; filled in by the strategy.
   std::map<std::string, TensorType> columns;
-  // For each argument: a column's name, or empty for one that Schedule passes.
-  std::vector<std::string> sources;
+  // For each argument: a column's name, or which per-worker values; neither: Schedule passes it.
+  struct Source {
+    std::string column = {};
+    ValuesId values = 0;
+    int result = 0;  // of these
+  };
+  std::vector<Source> sources;
+  std::vector<std::shared_ptr<const void>> keeps;  // what must not go while the function is there
 };
 
 }  // namespace coxswain

@@ -41,6 +41,7 @@ struct RemoteFunction::State {
   std::vector<Input> arguments;  // in Schedule's order
   std::string column;            // a column that it reads; empty: none
   function::Partition partition;
+  std::vector<std::shared_ptr<const void>> keeps;  // per-worker values that it takes
   const std::shared_ptr<ResultNames> names = std::make_shared<ResultNames>();
   std::function<void()> release;  // releases the plan
 };

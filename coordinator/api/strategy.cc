@@ -203,10 +203,12 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
     FunctionBuilder builder, const PerWorkerDataset::State* dataset) {
   std::vector<proto::ArgumentSource> sources;
   int own_arguments = 0;
-  for (const std::string& column : builder.state_->sources) {
+  for (const auto& [column, values, result] : builder.state_->sources) {
     proto::ArgumentSource source;
     source.set_column(column);
-    if (column.empty()) source.set_argument(own_arguments++);
+    source.set_values(values);
+    source.set_result(result);
+    if (column.empty() && values == 0) source.set_argument(own_arguments++);
     sources.push_back(std::move(source));
   }
   ASSIGN_OR_RETURN(graph::Function function, builder.state_->graph.Finish());
@@ -232,13 +234,11 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
   state->strategy = number;
   for (size_t i = 0; i < function.arguments.size(); ++i) {
     const auto& argument = function.arguments[i];
-    const std::string& column = builder.state_->sources[i];
-    if (column.empty()) {
-      state->arguments.push_back({argument.name, argument.type});
-    } else {
-      state->column = column;
-    }
+    const auto& [column, values, result] = builder.state_->sources[i];
+    if (!column.empty()) state->column = column;
+    if (column.empty() && values == 0) state->arguments.push_back({argument.name, argument.type});
   }
+  state->keeps = std::move(builder.state_->keeps);
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
     cluster.controller()->RegisterPlan(state->plan,
                                        std::make_shared<const graph::Function>(std::move(function)),

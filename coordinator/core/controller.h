@@ -32,6 +32,7 @@
 #include "coordinator/core/session_hold.h"
 #include "coordinator/core/shard_moves.h"
 #include "coordinator/core/task_session.h"
+#include "coordinator/core/values_table.h"
 #include "coordinator/core/worker_table.h"
 #include "coxswain/checkpoint.h"
 #include "protos/control.pb.h"
@@ -84,6 +85,14 @@ class Controller {
   // What says that nobody schedules on it any more: it goes when the last plan that reads it does.
   // No checkpoint names it from then on.
   std::function<void()> DatasetReleaser(DatasetId dataset);
+  // Each worker runs the function, which reads no variable and no data set, and keeps its results:
+  // plans may have them for arguments. A worker that comes later, or comes back, does so before it
+  // gets closures. `done` is called when all connected workers have them. Errors: those of a worker;
+  // then none keeps them.
+  void RegisterValues(ValuesId values, std::shared_ptr<const graph::Function> function,
+                      std::vector<Tensor> arguments, DoneFn done);
+  // As PlanReleaser: workers forget the values when no plan has them for arguments.
+  std::function<void()> ValuesReleaser(ValuesId values);
   // Data sets of the checkpoint that the program goes on from, and which it does not make again: no
   // checkpoint names them from now on. None of their closures is to run again.
   void ForgetProgress(std::vector<DatasetId> datasets);
@@ -239,7 +248,7 @@ class Controller {
   int TakeOut(int worker, bool blame);
   // Ends closures that were on too many lost workers.
   void GiveUpQuarantined(absl::Duration now);
-  std::vector<proto::ControlRequest> WorkerSetUpRequests(int worker) const;
+  std::vector<RequestToWorker> WorkerSetUpRequests(int worker) const;
 
   // controller_deadlines.cc
   // Ends attempts that take too long; reports it when one of them holds up all other closures.
@@ -266,7 +275,10 @@ class Controller {
   PlanTable::PsOf PsOf() const;
   // Releases those of the unscheduled `plans` that nothing needs any more.
   void ForgetUnusedPlans(const std::vector<PlanId>& plans);
-  void ForgetUnreadDatasets();
+  // Data sets and values that were released and that no plan reads.
+  void ForgetUnread();
+  void ForgetValues(ValuesId values);
+  void TellWorkers(const proto::ControlRequest& release);
   void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
                 TaskSession::ResponseFn done);
   // Calls `request` with the shard's PS, now or when recovery is over, and again if the PS is lost.
@@ -335,6 +347,7 @@ class Controller {
   ClosureTable closures_;
   PlanTable plans_;
   DatasetTable datasets_;
+  ValuesTable values_;
   ClusterLayout layout_;
   PsRecovery recovery_;
   ShardMoves moves_;

@@ -1,4 +1,5 @@
-// What a program sets up on the cluster before closures run: shards, plans, data sets.
+// What a program sets up on the cluster before closures run: shards, plans, data sets, per-worker
+// values.
 
 #include <memory>
 #include <utility>
@@ -103,33 +104,75 @@ void Controller::ForgetUnusedPlans(const std::vector<PlanId>& plans) {
     for (const auto& ps : tasks_.ps()) {
       if (ps->up() && plans_.ForPs(plan, ps->task())) ps->Request(release, {}, [](auto) {});
     }
-    for (const auto& worker : tasks_.workers()) {
-      if (worker->up()) worker->Request(release, {}, [](auto) {});
-    }
+    TellWorkers(release);
     plans_.Remove(plan);
     closures_.Forget(plan);
   }
-  if (!plans.empty()) ForgetUnreadDatasets();
+  if (!plans.empty()) ForgetUnread();
+}
+
+void Controller::TellWorkers(const proto::ControlRequest& release) {
+  for (const auto& worker : tasks_.workers()) {
+    if (worker->up()) worker->Request(release, {}, [](auto) {});
+  }
 }
 
 std::function<void()> Controller::DatasetReleaser(DatasetId dataset) {
   return loop_.Poster([this, dataset] {
     datasets_.LetGo(dataset);
-    ForgetUnreadDatasets();
+    ForgetUnread();
   });
 }
 
-void Controller::ForgetUnreadDatasets() {
+void Controller::ForgetUnread() {
   for (const DatasetId id : datasets_.Unread([this](DatasetId d) { return plans_.Reads(d); })) {
     datasets_.Remove(id);
     closures_.ForgetDataset(id);
     proto::ControlRequest release;
     release.mutable_release_dataset()->set_dataset(id);
-    // A worker that is away is set up anew, without it.
-    for (const auto& worker : tasks_.workers()) {
-      if (worker->up()) worker->Request(release, {}, [](auto) {});
-    }
+    TellWorkers(release);  // one that is away is set up anew, without it
   }
+  for (const ValuesId id : values_.Unread([this](ValuesId v) { return plans_.Reads(v); })) {
+    ForgetValues(id);
+  }
+}
+
+void Controller::ForgetValues(ValuesId values) {
+  values_.Remove(values);
+  proto::ControlRequest release;
+  release.mutable_release_values()->set_values(values);
+  TellWorkers(release);
+}
+
+std::function<void()> Controller::ValuesReleaser(ValuesId values) {
+  return loop_.Poster([this, values] {
+    values_.LetGo(values);
+    ForgetUnread();
+  });
+}
+
+void Controller::RegisterValues(ValuesId id, std::shared_ptr<const graph::Function> function,
+                                std::vector<Tensor> arguments, DoneFn done) {
+  loop_.Post([this, id, function = std::move(function), arguments = std::move(arguments),
+              done = std::move(done)] {
+    if (!life_.failed().ok()) {
+      done(life_.failed());
+      return;
+    }
+    values_.Add(id, *function, arguments);
+    // A worker that goes away meanwhile is no error: it makes them when it returns.
+    auto gather = NewStatusGather([this, id, done](absl::Status status) {
+      if (!status.ok() && !life_.ending()) ForgetValues(id);
+      done(std::move(status));
+    });
+    for (auto& worker : tasks_.workers()) {
+      if (!worker->up()) continue;
+      const RequestToWorker& to_worker = values_.Request(id);
+      worker->Request(to_worker.request, to_worker.payload,
+                      gather->AddUnlessLost<TaskSession::Response>());
+    }
+    gather->Finish();
+  });
 }
 
 void Controller::ForgetProgress(std::vector<DatasetId> datasets) {

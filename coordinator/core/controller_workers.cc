@@ -23,17 +23,18 @@ void Controller::OnWorkerUp(int worker) {
   if (recovery_.running() && AllPsUp()) SetUpWorker(worker);
 }
 
-std::vector<proto::ControlRequest> Controller::WorkerSetUpRequests(int worker) const {
-  std::vector<proto::ControlRequest> requests(1);
-  proto::SetupWorker* setup = requests[0].mutable_setup_worker();
+std::vector<RequestToWorker> Controller::WorkerSetUpRequests(int worker) const {
+  std::vector<RequestToWorker> requests(1);
+  proto::SetupWorker* setup = requests[0].request.mutable_setup_worker();
   setup->set_generation(layout_.generation());
   setup->set_new_streams(worker_table_.new_streams(worker));
   for (const auto& p : tasks_.ps()) {
     setup->add_ps_addresses(p->address());
     setup->add_ps_incarnations(layout_.absent(p->task()) ? 0 : p->incarnation().number());
   }
-  for (auto& request : datasets_.Requests()) requests.push_back(std::move(request));
-  for (auto& request : plans_.AllForWorker()) requests.push_back(std::move(request));
+  for (auto& request : datasets_.Requests()) requests.push_back({std::move(request), {}});
+  for (auto& request : values_.Requests()) requests.push_back(std::move(request));
+  for (auto& request : plans_.AllForWorker()) requests.push_back({std::move(request), {}});
   return requests;
 }
 
@@ -55,10 +56,10 @@ void Controller::SetUpWorker(int worker) {
     tasks_.Refused(tasks_.workers()[worker]->name(), status);
     RetrySetUp(worker, kSetUpRetryDelay);
   });
-  for (proto::ControlRequest& request : WorkerSetUpRequests(worker)) {
-    const DatasetId dataset = request.register_dataset().dataset();
+  for (RequestToWorker& set_up : WorkerSetUpRequests(worker)) {
+    const DatasetId dataset = set_up.request.register_dataset().dataset();
     session->Request(
-        std::move(request), {},
+        std::move(set_up.request), std::move(set_up.payload),
         [this, dataset, count = gather->Add<TaskSession::Response>()](
             absl::StatusOr<TaskSession::Response> response) {
           if (response.ok() && response->reply.has_dataset_ready() && !life_.ending()) {

@@ -73,6 +73,16 @@ bool PlanTable::Reads(DatasetId dataset) const {
                      [dataset](const auto& plan) { return plan.second.dataset == dataset; });
 }
 
+bool PlanTable::Reads(ValuesId values) const {
+  const auto is_of = [values](const proto::ArgumentSource& source) {
+    return source.values() == values.number();
+  };
+  return std::any_of(plans_.begin(), plans_.end(), [&](const auto& plan) {
+    const auto& sources = plan.second.sources;
+    return std::any_of(sources.begin(), sources.end(), is_of);
+  });
+}
+
 bool PlanTable::Updates(PlanId id) const {
   const auto plan = plans_.find(id);
   return plan != plans_.end() && !plan->second.updates.empty();

@@ -39,6 +39,8 @@ class PlanTable {
 
   // Whether any plan has columns of this data set.
   bool Reads(DatasetId dataset) const;
+  // Whether any plan has results of these values for arguments.
+  bool Reads(ValuesId values) const;
   // Whether it changes anything.
   bool Updates(PlanId id) const;
   // The numbers of the plan's updates of a shard.

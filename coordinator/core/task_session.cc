@@ -361,8 +361,8 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
                                                    " can travel at once")));
     return;
   }
-  const bool may_block =
-      request.has_create_shards() || request.has_restore_shards() || request.has_register_dataset();
+  const bool may_block = request.has_create_shards() || request.has_restore_shards() ||
+                         request.has_register_dataset() || request.has_register_values();
   if (may_block) ++may_block_;
   requests_[id] = {std::move(done), NameOf(request), may_block};
   Send(std::move(message));

@@ -58,6 +58,7 @@ using Incarnation = Id<struct IncarnationTag, uint64_t>;  // one life of a daemo
 using ClosureId = Id<struct ClosureTag, uint64_t>;        // unique in an epoch, from 1
 using PlanId = Id<struct PlanTag, uint32_t>;              // unique in an epoch, from 1
 using DatasetId = Id<struct DatasetTag, uint32_t>;        // unique in an epoch, from 1
+using ValuesId = Id<struct ValuesTag, uint32_t>;          // unique in an epoch, from 1
 using ShardId = Id<struct ShardTag, uint32_t>;            // unique in an epoch, from 1
 // The generation of the cluster's layout: grows when a PS was lost.
 using Generation = Id<struct GenerationTag, uint64_t>;

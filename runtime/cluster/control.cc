@@ -65,4 +65,28 @@ absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const net::Message& message, int dt
   return result;
 }
 
+void PutTensors(const std::vector<Tensor>& tensors,
+                google::protobuf::RepeatedPtrField<proto::RegisterValues::Type>* types,
+                std::vector<Buffer>* payload) {
+  for (const Tensor& tensor : tensors) {
+    proto::RegisterValues::Type* type = types->Add();
+    type->set_dtype(static_cast<int>(tensor.dtype()));
+    *type->mutable_shape() = graph::ToProto(tensor.shape());
+    payload->push_back(tensor.buffer().Slice(0, tensor.bytes()));
+  }
+}
+
+absl::StatusOr<std::vector<Tensor>> PayloadTensors(
+    const net::Message& message,
+    const google::protobuf::RepeatedPtrField<proto::RegisterValues::Type>& types) {
+  RETURN_IF_ERROR(WantSlices(message, static_cast<size_t>(types.size())));
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < types.size(); ++i) {
+    const Buffer& bytes = message.payload[static_cast<size_t>(i)];
+    ASSIGN_OR_RETURN(Tensor tensor, TensorOf(bytes, types[i].dtype(), types[i].shape()));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
 }  // namespace coxswain::cluster

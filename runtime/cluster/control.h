@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coxswain/tensor.h"
@@ -44,5 +45,14 @@ struct IdsAndRows {
 // They travel as two payload slices: rows, then ids. Errors: InvalidArgument when they do not fit.
 absl::StatusOr<IdsAndRows> PayloadIdsAndRows(const net::Message& message, int dtype,
                                              const proto::ShapeProto& shape);
+
+// Any number of tensors, a payload slice each. `payload` shares their memory.
+void PutTensors(const std::vector<Tensor>& tensors,
+                google::protobuf::RepeatedPtrField<proto::RegisterValues::Type>* types,
+                std::vector<Buffer>* payload);
+// Errors: InvalidArgument when they do not fit.
+absl::StatusOr<std::vector<Tensor>> PayloadTensors(
+    const net::Message& message,
+    const google::protobuf::RepeatedPtrField<proto::RegisterValues::Type>& types);
 
 }  // namespace coxswain::cluster

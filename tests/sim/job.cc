@@ -357,22 +357,37 @@ void CoordinatorProcess::CreateNext() {
 }
 
 void CoordinatorProcess::RegisterNext() {
-  const auto functions = job_->workload_->Functions();
-  if (registered_ == functions.size()) {
+  const Workload& workload = *job_->workload_;
+  const auto values = workload.Values();
+  const auto functions = workload.Functions();
+  if (registered_ == values.size() + functions.size()) {
+    // Released at once: they stay as long as a plan takes them.
+    for (size_t v = 0; v < values.size(); ++v) {
+      controller_->ValuesReleaser(static_cast<ValuesId>(v + 1))();
+    }
     Train();
     return;
   }
-  const auto& function = functions[registered_++];
-  std::vector<proto::ArgumentSource> sources(function->arguments.size());
-  for (size_t i = 0; i < sources.size(); ++i) sources[i].set_argument(static_cast<int>(i));
-  controller_->RegisterPlan(static_cast<PlanId>(registered_), function, std::move(sources), 0,
-                            Guard([this](absl::Status s) {
-                              if (!s.ok()) {
-                                Exit("plan", s);
-                              } else {
-                                RegisterNext();
-                              }
-                            }));
+  const size_t next = registered_++;
+  const auto done = Guard([this](absl::Status s) {
+    if (!s.ok()) {
+      Exit("plan", s);
+    } else {
+      RegisterNext();
+    }
+  });
+  if (next < values.size()) {
+    controller_->RegisterValues(static_cast<ValuesId>(next + 1), values[next].function,
+                                values[next].arguments, done);
+    return;
+  }
+  const size_t plan = next - values.size();
+  const auto& function = functions[plan];
+  std::vector<proto::ArgumentSource> sources;
+  for (size_t i = 0; i < function->arguments.size(); ++i) {
+    sources.push_back(workload.Source(plan, i));
+  }
+  controller_->RegisterPlan(static_cast<PlanId>(plan + 1), function, std::move(sources), 0, done);
 }
 
 void CoordinatorProcess::Train() {

@@ -440,6 +440,21 @@ Scenario NumberedSteps(Random* random) {
   return s;
 }
 
+Scenario HeldValues(Random* random) {
+  Scenario s = AnyFaults(random);
+  if (random->Chance(0.3)) {
+    s.faults.swallow = 4;
+    s.job.recovery.closure_timeout = random->Between(absl::Seconds(1), absl::Seconds(5));
+    s.job.recovery.most_timeouts = 1000;
+  }
+  LookUpOptions look_ups;
+  look_ups.rows = random->Between(20, 80);
+  look_ups.rounds = random->Between(1, 3);
+  look_ups.seed = random->Next();
+  s.workload = NewLookUps(look_ups);
+  return s;
+}
+
 Scenario GroupedVisits(Random* random) {
   Scenario s = AnyFaults(random);
   if (random->Chance(0.3)) {

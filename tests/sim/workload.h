@@ -56,6 +56,19 @@ class Workload {
   virtual std::vector<proto::ShardSpec> Shards(int num_ps) const = 0;
   // Plan i is function i - 1.
   virtual std::vector<std::shared_ptr<const graph::Function>> Functions() const = 0;
+  // Per-worker values i + 1: a function that each worker runs once, and its arguments.
+  struct Held {
+    std::shared_ptr<const graph::Function> function;
+    std::vector<Tensor> arguments;
+  };
+  virtual std::vector<Held> Values() const { return {}; }
+  // Of an argument of a function: the closure's own, or one of these values.
+  virtual proto::ArgumentSource Source(size_t function, size_t argument) const {
+    (void)function;
+    proto::ArgumentSource source;
+    source.set_argument(static_cast<int>(argument));
+    return source;
+  }
   virtual int64_t closures() const = 0;
   // `plan`, arguments, steps and seed.
   virtual core::ClosureSpec Closure(int64_t index) const = 0;
@@ -182,6 +195,14 @@ struct NumberOptions {
   uint32_t steps = 1;
 };
 std::unique_ptr<Workload> NewNumbers(const NumberOptions& options);
+
+// Each closure marks the row that it looks up in per-worker values, an order of all rows.
+struct LookUpOptions {
+  int64_t rows = 40;
+  int64_t rounds = 2;
+  uint64_t seed = 1;
+};
+std::unique_ptr<Workload> NewLookUps(const LookUpOptions& options);
 
 // Another workload, and a variable beside it that only the program writes: at the end each row is
 // what was written to it last.

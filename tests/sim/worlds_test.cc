@@ -193,6 +193,13 @@ TEST_CASE("no number of a counter is given twice, and a closure that is tried ag
   CHECK(result.sum.totals.retried > 0);
 }
 
+TEST_CASE("values that workers hold are made again before a worker that is back gets closures",
+          "[sim][values]") {
+  const SeedsResult result = RunSeeds({.tag = "[values]", .count = 500}, HeldValues);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.workers_lost > 0);
+}
+
 TEST_CASE("workers compute on GPUs, some of which are lost, with the same results to the bit",
           "[sim][gpu]") {
   const SeedsResult result = RunSeeds({.tag = "[gpu]", .count = 500}, GpuWorkers);

@@ -63,6 +63,10 @@ timeout 120 "$tmp/build/own_steps" >"$tmp/out" 2>"$tmp/err" || { code=$?; cat "$
 cat "$tmp/out"
 grep -qF '300 steps so far' "$tmp/out" || { echo "the counter has not counted each step" >&2; exit 1; }
 
+step "run the one whose workers hold a lookup table"
+timeout 120 "$tmp/build/lookup" >"$tmp/out" 2>"$tmp/err" || { code=$?; cat "$tmp/out" "$tmp/err"; echo "exit code $code"; exit 1; }
+cat "$tmp/out"
+
 step "train a model on the ratings that it wrote, and ask it by examples/program/predict"
 cat >"$tmp/job.yaml" <<'END'
 name: films

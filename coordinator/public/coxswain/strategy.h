@@ -190,6 +190,24 @@ class PerWorkerDataset {
   std::shared_ptr<State> state_;
 };
 
+// Tensors that every worker has made for itself and holds: results of a function that ran there
+// once, and again in each life of a worker (ParameterServerStrategy::CreatePerWorkerValues).
+// Functions take them as inputs: FunctionBuilder::Value. Workers drop them when the last copy of
+// the handle and the last function that takes them are gone and nothing that was scheduled can run
+// again.
+class PerWorkerValues {
+ public:
+  PerWorkerValues() = default;  // none: functions refuse it
+  // Of the results, in their order.
+  std::vector<std::string> names() const;
+
+ private:
+  friend class FunctionBuilder;
+  friend class ParameterServerStrategy;
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
 // A function that is registered on the cluster.
 class RemoteFunction {
  public:
@@ -258,6 +276,16 @@ class ParameterServerStrategy {
   }
   // Within Coxswain.
   absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const data::DatasetOptions& options);
+
+  // Each worker runs the function once, with these arguments, and holds its results: a vocabulary or
+  // other lookup table, say, that is sent to a worker once and not with every closure. A worker that
+  // joins, or comes back after it was lost, does so before it gets closures. Random ops give all
+  // workers the same. Nothing of it is in checkpoints: a program that starts again makes it again.
+  // Errors: InvalidArgument for a function of another strategy, one that reads or updates variables
+  // or reads a data set, and for arguments that do not fit; where it fails on a worker that
+  // worker's error, with cause kApplication and the name of the task, and then no worker keeps any.
+  absl::StatusOr<PerWorkerValues> CreatePerWorkerValues(const RemoteFunction& function,
+                                                        const std::vector<Tensor>& arguments = {});
 
   // Nothing is scheduled on it any more: workers let go of it when no function that reads it is
   // left and nothing that was scheduled can run again. No checkpoint names it from then on.

@@ -1,0 +1,188 @@
+// Per-worker values on a worker, among a coordinator and parameter servers that the test plays.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "runtime/graph/builder.h"
+#include "runtime/graph/serialize.h"
+#include "tests/testing/fake_tasks.h"
+#include "tests/testing/registry.h"
+#include "worker_server/worker_service.h"
+
+namespace coxswain::worker {
+namespace {
+
+using namespace testing;
+
+constexpr Epoch kEpoch = 9;
+
+struct World {
+  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
+  TestEnv env;
+  WorkerService worker{&env, transport.get(), &ClusterOps(),
+                       cluster::DaemonOptions{"worker", 4, "worker"}};
+  std::unique_ptr<FakeCoordinator> coordinator;
+
+  World() {
+    REQUIRE(worker.Start().ok());
+    Connect(kEpoch, 0);
+  }
+  void Connect(Epoch epoch, Epoch expected) {
+    coordinator = std::make_unique<FakeCoordinator>(transport.get(), "worker", epoch, expected);
+    proto::ControlRequest request;
+    request.mutable_setup_worker()->set_generation(1);
+    coordinator->Must(request);
+  }
+  absl::Status Ask(const proto::ControlRequest& request) {
+    return cluster::FromProto(coordinator->Request(request).status());
+  }
+};
+
+// {10, 20, 30} at `at`.
+proto::ControlRequest Values(ValuesId id, int64_t at) {
+  graph::GraphBuilder b("three", &ClusterOps());
+  const Output all = b.Constant(Tensor::FromVector<float>({10, 20, 30}));
+  b.Result("one", b.Op("Gather", {all, b.Constant(Tensor::FromVector<int64_t>({at}))}));
+  proto::ControlRequest request;
+  request.mutable_register_values()->set_values(id);
+  *request.mutable_register_values()->mutable_function() = graph::ToProto(*b.Finish());
+  return request;
+}
+
+// The closure's own argument plus the first of the values.
+proto::ControlRequest Plan(PlanId id, ValuesId values, int result = 0) {
+  graph::GraphBuilder b("sum", &ClusterOps());
+  const Output held = b.Argument("held", DType::kF32, Shape{1});
+  const Output own = b.Argument("own", DType::kF32, Shape{1});
+  b.Result("sum", b.Op("Add", {held, own}));
+  proto::ControlRequest request;
+  request.mutable_register_plan()->set_plan(id);
+  *request.mutable_register_plan()->mutable_worker() = graph::ToProto(*b.Finish());
+  proto::ArgumentSource* source = request.mutable_register_plan()->add_sources();
+  source->set_values(values);
+  source->set_result(result);
+  request.mutable_register_plan()->add_sources();
+  return request;
+}
+
+function::ClosureRequest Closure(ClosureId id, float own) {
+  function::ClosureRequest closure;
+  closure.closure = id;
+  closure.plan = 1;
+  closure.attempt = 1;
+  closure.arguments.push_back(Tensor::FromVector<float>({own}));
+  return closure;
+}
+
+proto::ControlRequest Release(ValuesId id) {
+  proto::ControlRequest release;
+  release.mutable_release_values()->set_values(id);
+  return release;
+}
+
+TEST_CASE("a closure takes what the worker holds beside its own arguments", "[worker]") {
+  World w;
+  w.coordinator->Must(Values(3, 1));
+  w.coordinator->Must(Values(3, 1));  // may come again
+  w.coordinator->Must(Plan(1, 3));
+  for (const float own : {1.0f, 2.0f}) {
+    w.coordinator->Run(Closure(static_cast<ClosureId>(own), own));
+    const function::ClosureReply done = w.coordinator->TakeDone();
+    REQUIRE(done.status.ok());
+    CHECK(done.results[0].values<float>()[0] == 20 + own);
+  }
+}
+
+// Keeps all threads of the pool busy until it goes.
+class Block {
+ public:
+  explicit Block(env::ComputePool* pool) {
+    for (int i = 0; i < pool->threads(); ++i) {
+      pool->Schedule([over = over_] { over->WaitForNotification(); });
+    }
+  }
+  ~Block() { over_->Notify(); }
+
+ private:
+  const std::shared_ptr<absl::Notification> over_ = std::make_shared<absl::Notification>();
+};
+
+TEST_CASE("a closure that comes before the values are made waits for them, or is cancelled",
+          "[worker]") {
+  World w;
+  uint64_t made = 0, again = 0;
+  {
+    const Block block(w.env.pool());
+    made = w.coordinator->Ask(Values(3, 2));
+    again = w.coordinator->Ask(Values(3, 2));
+    w.coordinator->Must(Plan(1, 3));  // the two before it are not answered
+    for (const ClosureId id : {1, 2}) w.coordinator->Run(Closure(id, 1));
+    proto::ControlRequest cancel;
+    cancel.mutable_cancel_closures()->add_closures(2);
+    w.coordinator->Must(cancel);
+    const function::ClosureReply cancelled = w.coordinator->TakeDone();
+    CHECK(cancelled.closure == 2);
+    CHECK(CauseOf(cancelled.status) == ErrorCause::kCancelled);
+    CHECK(w.coordinator->no_data());
+  }
+  CHECK(w.coordinator->TakeReply().request() == made);
+  CHECK(w.coordinator->TakeReply().request() == again);
+  const function::ClosureReply done = w.coordinator->TakeDone();
+  CHECK(done.closure == 1);
+  REQUIRE(done.status.ok());
+  CHECK(done.results[0].values<float>()[0] == 31);
+}
+
+TEST_CASE("values that cannot be made are an error that names function and worker", "[worker]") {
+  World w;
+  const absl::Status failed = w.Ask(Values(3, 5));
+  CHECK_THAT(std::string(failed.message()), Catch::Matchers::Contains("'three'"));
+  CHECK_THAT(std::string(failed.message()), Catch::Matchers::Contains("/job:worker/task:4"));
+  CHECK(CauseOf(failed) == ErrorCause::kApplication);
+  CHECK(TaskOf(failed) == "/job:worker/task:4");
+  w.coordinator->Must(Plan(1, 3));
+  w.coordinator->Run(Closure(1, 1));
+  CHECK_THAT(std::string(w.coordinator->TakeDone().status.message()),
+             Catch::Matchers::Contains("'three'"));
+  w.coordinator->Must(Values(3, 0));  // tried again
+  w.coordinator->Run(Closure(2, 1));
+  CHECK(w.coordinator->TakeDone().status.ok());
+}
+
+TEST_CASE("wrong requests for values are refused", "[worker]") {
+  World w;
+  proto::ControlRequest more = Values(3, 0);
+  more.mutable_register_values()->add_arguments()->set_dtype(1);
+  CHECK(absl::IsInvalidArgument(w.Ask(more)));  // without a payload
+  proto::ControlRequest torn = Values(3, 0);
+  torn.mutable_register_values()->mutable_function()->mutable_graph()->mutable_nodes(0)->set_op(
+      "None");
+  CHECK_FALSE(w.Ask(torn).ok());
+  proto::ControlRequest negative = Plan(1, 3, -1);
+  CHECK(absl::IsInvalidArgument(w.Ask(negative)));
+  // A result that is not there.
+  w.coordinator->Must(Values(3, 0));
+  w.coordinator->Must(Plan(1, 3, 1));
+  w.coordinator->Run(Closure(1, 1));
+  CHECK(absl::IsInvalidArgument(w.coordinator->TakeDone().status));
+}
+
+TEST_CASE("values go when they are released, and with the session", "[worker]") {
+  World w;
+  w.coordinator->Must(Values(3, 1));
+  w.coordinator->Must(Plan(1, 3));
+  w.coordinator->Must(Release(3));
+  w.coordinator->Must(Release(3));  // may come again
+  w.coordinator->Run(Closure(1, 1));
+  CHECK(w.coordinator->TakeDone().status.code() == absl::StatusCode::kNotFound);
+  w.coordinator->Must(Values(4, 1));
+  w.Connect(kEpoch + 1, kEpoch);
+  w.coordinator->Must(Plan(1, 4));
+  w.coordinator->Run(Closure(1, 1));
+  CHECK(w.coordinator->TakeDone().status.code() == absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace coxswain::worker
