@@ -11,8 +11,11 @@ namespace coxswain::sim {
 
 class SimPool final : public env::ComputePool {
  public:
-  SimPool(World* world, LifePtr life, absl::Duration task_time)
-      : world_(world), life_(std::move(life)), task_time_(task_time) {}
+  SimPool(World* world, LifePtr life, absl::Duration task_time, double chance)
+      : world_(world),
+        life_(std::move(life)),
+        fixed_(chance < 1 ? task_time * (1 - chance) : absl::ZeroDuration()),
+        random_(task_time - fixed_) {}
 
   void Schedule(absl::AnyInvocable<void()> task) override {
     if (life_->draining) {
@@ -21,7 +24,7 @@ class SimPool final : public env::ComputePool {
     }
     const uint64_t number = ++last_;
     tasks_.emplace(number, std::move(task));
-    world_->ScheduleOn(thread_, world_->random().Exponential(task_time_), life_,
+    world_->ScheduleOn(thread_, fixed_ + world_->random().Exponential(random_), life_,
                        [this, number] { Run(number); });
   }
 
@@ -45,7 +48,7 @@ class SimPool final : public env::ComputePool {
 
   World* const world_;
   const LifePtr life_;
-  const absl::Duration task_time_;
+  const absl::Duration fixed_, random_;  // of the time of a task; of the latter the mean
   const ThreadPtr thread_ = std::make_shared<Thread>();
   uint64_t last_ = 0;
   std::map<uint64_t, Task> tasks_;
@@ -155,7 +158,7 @@ SimEnv::SimEnv(World* world, Disk* disk, LifePtr life, Options options, FaultHoo
       hook_(std::move(hook)),
       clock_is_off_(SkewOf(*world, *life_, options.clock_skew)),
       files_(disk->NewFileSystem(life_)),
-      pool_(std::make_unique<SimPool>(world, life_, options.task_time)) {}
+      pool_(std::make_unique<SimPool>(world, life_, options.task_time, options.task_chance)) {}
 
 SimEnv::~SimEnv() = default;
 

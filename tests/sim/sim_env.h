@@ -26,6 +26,8 @@ class SimEnv final : public env::Env {
     // How often a post to an idle loop does not run at once.
     double deferred_posts = 0.1;
     absl::Duration task_time = absl::Microseconds(200);  // of the pool, mean
+    // Which share of that is left to chance; the rest is the same for all tasks.
+    double task_chance = 1;
     // How long a PS computes for each segment, about; zero: no time.
     absl::Duration segment_time = absl::ZeroDuration();
     // Each process's wall clock is off by up to so much, either way; another one's by something

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "tests/bench/svg.h"
 
 namespace coxswain {
 namespace {
@@ -33,11 +33,6 @@ double Total(const std::vector<Part>& parts) {
   double sum = 0;
   for (const Part& part : parts) sum += part.ms;
   return sum;
-}
-
-std::string Escaped(const std::string& text) {
-  return absl::StrReplaceAll(text,
-                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
 // Of all tasks whose name begins so.
@@ -88,11 +83,6 @@ Line MakeLine(const Json& o) {
   return line;
 }
 
-std::string Text(double x, double y, const std::string& text, const char* anchor = "start") {
-  return absl::StrFormat("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y, anchor,
-                         Escaped(text));
-}
-
 std::string Bar(const std::vector<Part>& parts, double scale, double y) {
   std::string svg;
   double x = kLeft;
@@ -104,7 +94,7 @@ std::string Bar(const std::vector<Part>& parts, double scale, double y) {
                           x, y, width, kBar, part.color, Escaped(part.name), part.ms);
     x += width;
   }
-  svg += Text(x + 6, y + kBar - 3, absl::StrFormat("%.3g ms", Total(parts)));
+  svg += SvgText(x + 6, y + kBar - 3, absl::StrFormat("%.3g ms", Total(parts)));
   return svg;
 }
 
@@ -126,7 +116,7 @@ std::string Legend(const std::vector<Line>& lines) {
     absl::StrAppendFormat(&svg,
                           "<rect x=\"%.1f\" y=\"%.1f\" width=\"11\" height=\"11\" fill=\"%s\"/>\n",
                           x, y - 10, color);
-    svg += Text(x + 16, y, name);
+    svg += SvgText(x + 16, y, name);
     x += width;
   }
   return svg;
@@ -135,18 +125,14 @@ std::string Legend(const std::vector<Line>& lines) {
 std::string Draw(const std::vector<Line>& lines) {
   const int row = 2 * kBar + kGap;
   const int height = kTop + row * static_cast<int>(lines.size()) + 8;
-  std::string svg = absl::StrFormat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-      "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" "
-      "fill=\"white\"/>\n",
-      kWidth, height, kWidth, height);
-  svg += Text(12, 20, "CPU time of a step, all processes, and the floors of its parts");
+  std::string svg = SvgHead(kWidth, height);
+  svg += SvgText(12, 20, "CPU time of a step, all processes, and the floors of its parts");
   svg += Legend(lines);
   double y = kTop;
   for (const Line& line : lines) {
     const double longest = std::max({Total(line.spent), Total(line.floor), 1e-9});
-    svg += Text(kLeft - 8, y + kBar - 3, line.title, "end");
-    svg += Text(kLeft - 8, y + 2 * kBar - 2, line.rate, "end");
+    svg += SvgText(kLeft - 8, y + kBar - 3, line.title, "end");
+    svg += SvgText(kLeft - 8, y + 2 * kBar - 2, line.rate, "end");
     svg += Bar(line.spent, kBars / longest, y);
     if (Total(line.floor) > 0) svg += Bar(line.floor, kBars / longest, y + kBar + 1);
     y += row;
