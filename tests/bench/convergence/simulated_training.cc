@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
 #include "ps_server/ps_service.h"
+#include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 #include "tests/bench/convergence/click_model.h"
 #include "tests/bench/convergence/planted_clicks.h"
@@ -139,7 +140,9 @@ class Trainer final : public sim::Process {
       ++result_->surplus;
       waiting_.push_back(number);  // visited in a later step
     } else if (!status.ok()) {
-      End(status);
+      // A learning rate that is too high does not reach the target.
+      if (GetNotFinite(status)) result_->quality = 0;
+      End(GetNotFinite(status) ? absl::OkStatus() : status);
       return;
     } else {
       ++result_->batches;
