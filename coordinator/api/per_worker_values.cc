@@ -60,11 +60,11 @@ absl::StatusOr<PerWorkerValues> ParameterServerStrategy::CreatePerWorkerValues(
     state->results.push_back({result.name, worker.graph.type(result.output)});
   }
   core::Controller* const controller = state_->cluster.controller();
+  state->release = controller->ValuesReleaser(state->id);  // also where a worker never answers
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
     controller->RegisterValues(state->id, std::make_shared<const graph::Function>(worker),
                                arguments, std::move(done));
   }));
-  state->release = controller->ValuesReleaser(state->id);
   PerWorkerValues values;
   values.state_ = std::move(state);
   return values;
