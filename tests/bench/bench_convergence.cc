@@ -2,7 +2,7 @@
 // their number: the production objects on virtual time, on workers of given speeds.
 // tests/bench/README.md says what is measured.
 //
-//   bench_convergence [--workers 1,2,4,8,16] [--straggler 5] [--seeds 3] [--target 0.79]
+//   bench_convergence [--workers 1,2,4,8,16] [--straggler 1,5] [--seeds 3] [--target 0.79]
 //                     [--rates 0.5,1,2] [--svg FILE]
 #include <algorithm>
 #include <cstdio>
@@ -26,9 +26,9 @@ namespace {
 
 struct Flags {
   std::vector<int> workers = {1, 2, 4, 8, 16};
-  double straggler = 5;
+  std::vector<double> stragglers = {1, 5};
   int seeds = 3;
-  std::vector<double> rates = {1, 0.5, 2, 4, 0.25};
+  std::vector<double> rates = {1, 0.5, 2, 0.25};
   SimulatedTraining training;
   std::string svg;
 };
@@ -115,10 +115,8 @@ absl::Status Run(const Flags& flags) {
   std::printf(
       "| mode | workers | slow worker | seconds | rate | batches | updates | surplus | batches/s "
       "|\n|---|---|---|---|---|---|---|---|---|\n");
-  std::vector<double> stragglers = {1};
-  if (flags.straggler > 1) stragglers.push_back(flags.straggler);
   std::vector<ConvergencePanel> panels;
-  for (const double straggler : stragglers) {
+  for (const double straggler : flags.stragglers) {
     ConvergencePanel& panel = panels.emplace_back();
     panel.title = straggler > 1 ? absl::StrFormat("one worker is %gx slower", straggler)
                                 : "workers of one speed";
@@ -154,8 +152,9 @@ int Main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  app.add_option("--straggler", flags.straggler,
-                 "also with a worker this many times slower (1: no)")
+  app.add_option("--straggler", flags.stragglers,
+                 "how many times slower the first worker is (1: as the others)")
+      ->delimiter(',')
       ->check(CLI::Range(1.0, 1000.0))
       ->capture_default_str();
   app.add_option("--seeds", flags.seeds, "runs of each, of which the one in the middle counts")
