@@ -62,20 +62,46 @@ std::vector<Tensor> ClickModel::Arguments(const Clicks& batch) {
           Tensor::FromVector(batch.labels)};
 }
 
+namespace {
+
+// Of each row: its product with `rows` of the matrix from `from` on.
+std::vector<float> Products(const Tensor& table, const float* matrix, int64_t from) {
+  std::vector<float> products(static_cast<size_t>(table.dim(0) * kHidden));
+  for (int64_t r = 0; r < table.dim(0); ++r) {
+    for (int64_t d = 0; d < kDim; ++d) {
+      const float value = table.data<float>()[r * kDim + d];
+      for (int64_t h = 0; h < kHidden; ++h) {
+        products[static_cast<size_t>(r * kHidden + h)] += value * matrix[(from + d) * kHidden + h];
+      }
+    }
+  }
+  return products;
+}
+
+}  // namespace
+
 std::vector<double> ClickModel::Scores(const std::vector<Tensor>& rows, const Clicks& examples) {
   const float* const matrix = rows[kMatrix].data<float>();
+  const std::vector<float> of_users = Products(rows[kUserRows], matrix, 0);
+  const std::vector<float> of_items = Products(rows[kItemRows], matrix, kDim);
   std::vector<double> scores;
   for (size_t e = 0; e < examples.labels.size(); ++e) {
-    const float* const u = rows[kUserRows].data<float>() + examples.users[e] * kDim;
-    const float* const v = rows[kItemRows].data<float>() + examples.items[e] * kDim;
+    const int64_t user = examples.users[e], item = examples.items[e];
+    float hidden[kHidden];
+    for (int64_t h = 0; h < kHidden; ++h) {
+      hidden[h] = rows[kBias].data<float>()[h] + of_users[static_cast<size_t>(user * kHidden + h)] +
+                  of_items[static_cast<size_t>(item * kHidden + h)];
+    }
+    for (int64_t d = 0; d < kDim; ++d) {
+      const float product = rows[kUserRows].data<float>()[user * kDim + d] *
+                            rows[kItemRows].data<float>()[item * kDim + d];
+      for (int64_t h = 0; h < kHidden; ++h) {
+        hidden[h] += product * matrix[(2 * kDim + d) * kHidden + h];
+      }
+    }
     double score = rows[kOffset].data<float>()[0];
     for (int64_t h = 0; h < kHidden; ++h) {
-      double sum = rows[kBias].data<float>()[h];
-      for (int64_t d = 0; d < kDim; ++d) {
-        sum += u[d] * matrix[d * kHidden + h] + v[d] * matrix[(kDim + d) * kHidden + h] +
-               u[d] * v[d] * matrix[(2 * kDim + d) * kHidden + h];
-      }
-      score += std::max(sum, 0.0) * rows[kWeights].data<float>()[h];
+      score += std::max(hidden[h], 0.0f) * rows[kWeights].data<float>()[h];
     }
     scores.push_back(score);
   }

@@ -22,7 +22,7 @@ namespace coxswain {
 namespace {
 
 constexpr int kPs = 2;
-constexpr int64_t kTestExamples = 4000;
+constexpr int64_t kTestExamples = 2000;
 constexpr uint64_t kDataSeed = 20260101;  // all runs train on the same clicks
 constexpr int64_t kTestBatch = -1;        // is trained on by none
 
