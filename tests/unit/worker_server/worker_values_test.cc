@@ -30,6 +30,11 @@ struct World {
     Connect(kEpoch, 0);
   }
   void Connect(Epoch epoch, Epoch expected) {
+    if (coordinator != nullptr) {
+      proto::ControlRequest goodbye;
+      goodbye.mutable_end_session();
+      coordinator->Must(goodbye);
+    }
     coordinator = std::make_unique<FakeCoordinator>(transport.get(), "worker", epoch, expected);
     proto::ControlRequest request;
     request.mutable_setup_worker()->set_generation(1);
