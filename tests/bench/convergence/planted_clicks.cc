@@ -49,6 +49,7 @@ Clicks PlantedClicks::Batch(int64_t number, int64_t size) const {
 }
 
 double AucOf(const std::vector<double>& scores, const std::vector<float>& labels) {
+  if (std::any_of(scores.begin(), scores.end(), [](double s) { return std::isnan(s); })) return 0.5;
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] < scores[b]; });

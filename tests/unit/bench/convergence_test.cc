@@ -1,5 +1,6 @@
 // The parts of `bench_convergence` that are not the simulator.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ TEST_CASE("an AUC is the share of pairs in the right order, ties half", "[bench]
   CHECK(AucOf({1, 1, 1, 1}, {0, 1, 0, 1}) == 0.5);
   CHECK(AucOf({0.1, 0.3, 0.2, 0.4}, {0, 0, 1, 1}) == 0.75);
   CHECK(AucOf({0.1, 0.2}, {1, 1}) == 0.5);
+  CHECK(AucOf({0.1, std::nan("")}, {0, 1}) == 0.5);
 }
 
 TEST_CASE("planted clicks are the same each time, and go by their chances", "[bench]") {
