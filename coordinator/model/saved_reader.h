@@ -136,8 +136,8 @@ class SavedWords {
   absl::flat_hash_map<absl::string_view, int64_t> ids_;  // into words_
 };
 
-class CheckpointFiles;
-class CheckpointRows;
+class CheckpointTables;
+class TableVersion;
 
 // The rows of a variable in memory; a model's file is mapped rather than copied.
 struct SavedTensors {
@@ -146,10 +146,8 @@ struct SavedTensors {
   Tensor ids;     // for a hash table: i64, parallel to the rows
   // If true, row r is at place RowMix(rows).Place(r); else at r.
   bool mixed = false;
-  // For a checkpoint's table, in place of `values`: the rows by position. `ids` of a hash table
-  // then includes free places; `live` says which places are in use.
-  std::shared_ptr<const CheckpointRows> rows = {};
-  std::vector<char> live = {};
+  // For a checkpoint's table, in place of `values` and `ids`.
+  std::shared_ptr<const TableVersion> rows = {};
 };
 
 class SavedSource {
@@ -175,9 +173,9 @@ class SavedSource {
   // Loads all rows. Errors: as Open; ResourceExhausted when rows have to be copied from a
   // checkpoint's shards and there is not enough memory.
   absl::StatusOr<SavedTensors> Load(const std::string& name) const;
-  // The same for a checkpoint's table, file by file: files that `files` already has are shared.
-  // Errors: as Load; DataLoss for a file with a wrong checksum.
-  absl::StatusOr<SavedTensors> LoadTable(const std::string& name, CheckpointFiles* files) const;
+  // The same for a checkpoint's table: rows that are as in the checkpoint that was loaded last are
+  // shared with it. Errors: as Load; DataLoss for a file with a wrong checksum.
+  absl::StatusOr<SavedTensors> LoadTable(const std::string& name, CheckpointTables* tables) const;
   // The file of a vocabulary, for SavedWords.
   std::string WordsPath(const std::string& vocabulary) const;
   // For a checkpoint: assigns vocabularies to its tables; their files are in `directory`.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/checkpoint_tables.h"
 #include "coordinator/model/saved_reader.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -56,6 +57,38 @@ absl::StatusOr<SavedTensors> SavedSource::Load(const std::string& name) const {
   ASSIGN_OR_RETURN(saved.ids, AllocateTensor(DType::kI64, Shape{rows.rows()}));
   RETURN_IF_ERROR(rows.ReadIds(0, rows.rows(), saved.ids.mutable_data<int64_t>()));
   RETURN_IF_ERROR(DropFreeRows(rows, &saved));
+  return saved;
+}
+
+absl::StatusOr<SavedTensors> SavedSource::LoadTable(const std::string& name,
+                                                    CheckpointTables* tables) const {
+  ASSIGN_OR_RETURN(const SavedRows rows, Open(name));  // holds the headers against the manifest
+  SavedTensors saved;
+  saved.variable = rows.variable();
+  if (!checkpoint_ || !saved.variable.table) {
+    return absl::InternalError(absl::StrCat("'", name, "' is no table of a checkpoint"));
+  }
+  size_t at = 0;
+  while (variables_[at].name != name) ++at;
+  std::vector<Piece> pieces = pieces_[at].pieces;
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.index < b.index; });
+  TableFiles files;
+  files.name = name;
+  files.path = path_;
+  files.tensor = rows.values_;
+  files.dtype = saved.variable.dtype;
+  files.row_elements = rows.row_elements();
+  files.layout.row_bytes = rows.row_bytes();
+  files.layout.hash = saved.variable.hash;
+  files.layout.interleaved = rows.interleaved_;
+  files.layout.mix = rows.mix_;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    files.layout.begins.push_back(rows.pieces_[i].begin);
+    files.shards.push_back(
+        {rows.pieces_[i].files, pieces[i].whole, pieces[i].deltas, rows.pieces_[i].rows});
+  }
+  ASSIGN_OR_RETURN(saved.rows, tables->Load(files));
   return saved;
 }
 

@@ -65,12 +65,12 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadCheckpoint(const Check
   RETURN_IF_ERROR(model::CheckInputsFit(inputs, manifest, source.path()));
   std::unique_ptr<Predictor> predictor(new Predictor);
   RETURN_IF_ERROR(predictor->ReadJob(inputs, model::kSavedInputs));
-  RETURN_IF_ERROR(predictor->Build(std::move(source), place.files, place.row_format));
+  RETURN_IF_ERROR(predictor->Build(std::move(source), place.tables, place.row_format));
   return predictor;
 }
 
 absl::Status Predictor::Build(model::SavedSource source,
-                              std::shared_ptr<model::CheckpointFiles> files,
+                              std::shared_ptr<model::CheckpointTables> tables,
                               const std::string& row_format) {
   const job::ModelKind& kind = job::KindOf(*job_.model);
   if (kind.predicts == job::Predicts::kNeighbours) {
@@ -79,7 +79,7 @@ absl::Status Predictor::Build(model::SavedSource source,
                      " predicts nothing of rows; `coxswain nearest` asks it for words"));
   }
   steps_ = source.steps();
-  variables_ = std::make_unique<SavedVariables>(std::move(source), std::move(files));
+  variables_ = std::make_unique<SavedVariables>(std::move(source), std::move(tables));
   RETURN_IF_ERROR(BuildFunction(row_format));
   NameChoices();
   return absl::OkStatus();

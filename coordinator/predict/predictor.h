@@ -37,8 +37,8 @@ struct LoadOptions {
 struct CheckpointPlace {
   std::string directory;
   std::optional<uint64_t> number = std::nullopt;  // else the newest whose manifest is good
-  // A cache of files shared with other checkpoints of the job; may be null.
-  std::shared_ptr<model::CheckpointFiles> files = nullptr;
+  // The tables of other checkpoints of the job, which share memory; may be null.
+  std::shared_ptr<model::CheckpointTables> tables = nullptr;
   std::string row_format = {};  // as in LoadOptions
 };
 
@@ -109,7 +109,7 @@ class Predictor {
  private:
   Predictor() : pool_(env::NewInlinePool()) {}
   absl::Status ReadJob(const std::string& directory, const model::ManifestKind& kind);
-  absl::Status Build(model::SavedSource source, std::shared_ptr<model::CheckpointFiles> files,
+  absl::Status Build(model::SavedSource source, std::shared_ptr<model::CheckpointTables> tables,
                      const std::string& row_format);
   absl::Status BuildFunction(const std::string& row_format);
   void NameChoices();

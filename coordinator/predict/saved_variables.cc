@@ -10,7 +10,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
-#include "coordinator/model/checkpoint_rows.h"
+#include "coordinator/model/checkpoint_tables.h"
+#include "coordinator/model/table_version.h"
 #include "kernels/cpu/bf16.h"
 #include "runtime/base/row_mix.h"
 #include "runtime/base/status.h"
@@ -61,15 +62,13 @@ class SavedVariables::Stored {
     shape.set_dim(0, kUnknownDim);
     ASSIGN_OR_RETURN(stored->initializer_,
                      Initializer::Create(initializer, variable.name, shape, variable.dtype));
+    if (stored->saved_.rows != nullptr) return stored;
     const auto ids = stored->saved_.ids.values<int64_t>();
     stored->places_.reserve(ids.size());
-    const std::vector<char>& live = stored->saved_.live;
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (live.empty() || live[i] != 0) stored->places_.emplace(ids[i], static_cast<int64_t>(i));
+      stored->places_.emplace(ids[i], static_cast<int64_t>(i));
     }
-    // Only the index is needed from here on.
-    stored->saved_.ids = Tensor();
-    stored->saved_.live = {};
+    stored->saved_.ids = Tensor();  // only the index is needed from here on
     return stored;
   }
 
@@ -85,7 +84,7 @@ class SavedVariables::Stored {
     if (as_it_is) return saved_.values;
     absl::call_once(whole_once_, [this] {
       whole_ = NewRows(rows());
-      for (int64_t row = 0; row < rows(); ++row) Copy(PlaceOf(row), row, &whole_);
+      for (int64_t row = 0; row < rows(); ++row) Copy(RowOf(row), row, &whole_);
     });
     return whole_;
   }
@@ -93,20 +92,20 @@ class SavedVariables::Stored {
   absl::StatusOr<Tensor> Rows(const Tensor& ids) const {
     const int64_t n = ids.num_elements();
     const int64_t* const id = ids.data<int64_t>();
-    std::vector<int64_t> places(static_cast<size_t>(n));
+    std::vector<const char*> found(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) {
       if (!saved_.variable.hash && static_cast<uint64_t>(id[i]) >= static_cast<uint64_t>(rows())) {
         return absl::InvalidArgumentError(absl::StrCat("'", saved_.variable.name, "': id ", id[i],
                                                        ", wanted 0 <= id < ", rows()));
       }
-      places[static_cast<size_t>(i)] = PlaceOf(id[i]);
+      found[static_cast<size_t>(i)] = RowOf(id[i]);
     }
     Tensor out = NewRows(n);
     for (int64_t i = 0; i < n; ++i) {
-      if (i + kAhead < n) Prefetch(places[static_cast<size_t>(i + kAhead)]);
-      const int64_t place = places[static_cast<size_t>(i)];
-      if (place >= 0) {
-        Copy(place, i, &out);
+      if (i + kAhead < n) __builtin_prefetch(found[static_cast<size_t>(i + kAhead)]);
+      const char* const row = found[static_cast<size_t>(i)];
+      if (row != nullptr) {
+        Copy(row, i, &out);
       } else {
         FillInitial(id[i], i, &out);
       }
@@ -127,12 +126,20 @@ class SavedVariables::Stored {
     return saved_.variable.shape.rank() == 0 ? 1 : saved_.variable.shape.dim(0);
   }
 
-  // -1: a hash table has no row for the id.
-  int64_t PlaceOf(int64_t id) const {
-    if (mix_) return mix_->Place(id);
-    if (!saved_.variable.hash) return id;
-    const auto found = places_.find(id);
-    return found == places_.end() ? -1 : found->second;
+  // Null: a hash table has no row for the id.
+  const char* RowOf(int64_t id) const {
+    if (saved_.rows != nullptr) {
+      return saved_.variable.hash ? saved_.rows->RowOfId(id) : saved_.rows->Row(id);
+    }
+    int64_t place = id;
+    if (mix_) {
+      place = mix_->Place(id);
+    } else if (saved_.variable.hash) {
+      const auto found = places_.find(id);
+      if (found == places_.end()) return nullptr;
+      place = found->second;
+    }
+    return base_ + static_cast<size_t>(place) * row_bytes_;
   }
 
   // bf16 rows are widened.
@@ -143,17 +150,7 @@ class SavedVariables::Stored {
     return Tensor(dtype == DType::kBF16 ? DType::kF32 : dtype, shape);
   }
 
-  const char* RowAt(int64_t place) const {
-    if (saved_.rows != nullptr) return saved_.rows->Row(place);
-    return base_ + static_cast<size_t>(place) * row_bytes_;
-  }
-
-  void Prefetch(int64_t place) const {
-    if (place >= 0 && saved_.rows == nullptr) __builtin_prefetch(RowAt(place));
-  }
-
-  void Copy(int64_t place, int64_t row, Tensor* out) const {
-    const char* const from = RowAt(place);
+  void Copy(const char* from, int64_t row, Tensor* out) const {
     if (saved_.variable.dtype == DType::kBF16) {
       kernels::FromBf16(reinterpret_cast<const BFloat16*>(from), width_,
                         out->mutable_data<float>() + row * width_);
@@ -177,16 +174,17 @@ class SavedVariables::Stored {
   size_t row_bytes_ = 0;
   const char* base_ = nullptr;
   std::optional<RowMix> mix_;
-  absl::flat_hash_map<int64_t, int64_t> places_;  // of a hash table's ids
+  absl::flat_hash_map<int64_t, int64_t> places_;  // of a hash table's ids, in a saved model
   std::optional<Initializer> initializer_;        // the same
   absl::once_flag whole_once_;
   Tensor whole_;
 };
 
 SavedVariables::SavedVariables(model::SavedSource source,
-                               std::shared_ptr<model::CheckpointFiles> files)
+                               std::shared_ptr<model::CheckpointTables> tables)
     : source_(std::move(source)),
-      files_(files != nullptr ? std::move(files) : std::make_shared<model::CheckpointFiles>()) {}
+      tables_(tables != nullptr ? std::move(tables) : std::make_shared<model::CheckpointTables>()) {
+}
 SavedVariables::~SavedVariables() = default;
 
 absl::StatusOr<EmbeddingTable> SavedVariables::MakeTable(const std::string& name,
@@ -194,7 +192,7 @@ absl::StatusOr<EmbeddingTable> SavedVariables::MakeTable(const std::string& name
   ASSIGN_OR_RETURN(const model::SavedVariable found, source_.Find(name));
   const bool in_shards = source_.is_checkpoint() && found.table;
   ASSIGN_OR_RETURN(model::SavedTensors saved,
-                   in_shards ? source_.LoadTable(name, files_.get()) : source_.Load(name));
+                   in_shards ? source_.LoadTable(name, tables_.get()) : source_.Load(name));
   const model::SavedVariable& variable = saved.variable;
   const bool hash = options.hash.has_value();
   if (!variable.table || variable.shape.rank() != 2 || variable.shape.dim(1) != options.dim ||

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/model/checkpoint_rows.h"
+#include "coordinator/model/checkpoint_tables.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/variable_maker.h"
 #include "runtime/graph/variable_access.h"
@@ -19,9 +19,9 @@ namespace coxswain::predict {
 
 class SavedVariables : public model::VariableMaker, public graph::VariableAccess {
  public:
-  // `files`: for a checkpoint, a cache shared with other checkpoints of the same job; may be null.
+  // `tables`: for a checkpoint, those of other checkpoints of the same job; may be null.
   explicit SavedVariables(model::SavedSource source,
-                          std::shared_ptr<model::CheckpointFiles> files = nullptr);
+                          std::shared_ptr<model::CheckpointTables> tables = nullptr);
   ~SavedVariables() override;
 
   // Return the table or variable that is saved under the name. Errors: NotFound; InvalidArgument
@@ -42,7 +42,7 @@ class SavedVariables : public model::VariableMaker, public graph::VariableAccess
   class Stored;
 
   const model::SavedSource source_;
-  const std::shared_ptr<model::CheckpointFiles> files_;
+  const std::shared_ptr<model::CheckpointTables> tables_;
   std::vector<std::unique_ptr<Stored>> stored_;  // by shard
 };
 

@@ -72,7 +72,7 @@ void CheckpointFollower::Tell(const absl::Status& status) {
 absl::Status CheckpointFollower::Load(const Found& found) {
   const std::string path = absl::StrCat(directory_, "/", checkpoint::CheckpointName(found.number));
   auto served =
-      LoadServedCheckpoint({.directory = directory_, .number = found.number, .files = loaded_});
+      LoadServedCheckpoint({.directory = directory_, .number = found.number, .tables = tables_});
   if (!served.ok() && !files_->Exists(path)) {
     return absl::UnavailableError(absl::StrCat(path, " was removed while it was read"));
   }

@@ -21,7 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "coordinator/model/checkpoint_rows.h"
+#include "coordinator/model/checkpoint_tables.h"
 #include "coordinator/model/newer_checkpoints.h"
 #include "coordinator/serve/served_model.h"
 #include "runtime/env/file_system.h"
@@ -69,8 +69,8 @@ class CheckpointFollower {
   const Events events_;
   // Held while a checkpoint is loaded: only one is loaded at a time, so that memory is bounded.
   absl::Mutex mutex_;
-  const std::shared_ptr<model::CheckpointFiles> loaded_ =
-      std::make_shared<model::CheckpointFiles>();
+  const std::shared_ptr<model::CheckpointTables> tables_ =
+      std::make_shared<model::CheckpointTables>();
   std::optional<Found> served_ ABSL_GUARDED_BY(mutex_);
   int64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   bool following_ ABSL_GUARDED_BY(mutex_) = true;

@@ -97,6 +97,8 @@ TEST_CASE("follow: each checkpoint answers as the model saved at that moment, fo
                                 {"oov_buckets: 1", "tables: {x: {sharding: mod}}\n"},
                                 {"oov_buckets: 1", bf16},
                                 {"id: hash", ""},
+                                {"id: hash", "tables: {x: {hash_table: {max_rows: 60}}}\n"},
+                                {"id: hash", "tables: {x: {hash_table: {ttl_steps: 5}}}\n"},
                                 {"id: hash", bf16}}) {
     CAPTURE(x, rest);
     const DataFiles files;
@@ -104,16 +106,16 @@ TEST_CASE("follow: each checkpoint answers as the model saved at that moment, fo
     TrainingJob job(files, Job(x, rest));
     job.SaveInputs();
     Following following(job.directory());
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 8; ++i) {
       job.Steps(3);
       following.follower.Look();
       CHECK(following.errors.empty());
       CHECK(following.version() == job.steps());
       CHECK(following.Says() == ModelSays(job.Save(files.Path("model"))));
     }
-    CHECK(following.loads == 5);
+    CHECK(following.loads == 8);
     following.follower.Look();
-    CHECK(following.loads == 5);
+    CHECK(following.loads == 8);
   }
 }
 
@@ -123,11 +125,11 @@ TEST_CASE("follow: a file that an earlier checkpoint in memory has is not read a
   TrainingJob job(files, Job("oov_buckets: 1, dim: 64"));
   job.SaveInputs();
   job.Steps(1);
-  const auto loaded = std::make_shared<model::CheckpointFiles>();
+  const auto loaded = std::make_shared<model::CheckpointTables>();
   const auto load = [&] {
     const uint64_t before = loaded->bytes_read();
     auto predictor =
-        Must(predict::Predictor::LoadCheckpoint({.directory = job.directory(), .files = loaded}));
+        Must(predict::Predictor::LoadCheckpoint({.directory = job.directory(), .tables = loaded}));
     return std::pair(std::move(predictor), loaded->bytes_read() - before);
   };
   const auto [first, whole] = load();
@@ -140,6 +142,36 @@ TEST_CASE("follow: a file that an earlier checkpoint in memory has is not read a
   CHECK(delta < whole / 2);
   const auto [fourth, nothing] = load();
   CHECK(nothing == 0);
+}
+
+TEST_CASE("follow: a newer checkpoint costs memory for the rows that it changed", "[serve]") {
+  for (const std::string x : {"oov_buckets: 1, dim: 64", "id: hash, dim: 64"}) {
+    CAPTURE(x);
+    const DataFiles files;
+    files.Write("train.csv", Rows());
+    TrainingJob job(files, Job(x));
+    job.SaveInputs();
+    const auto tables = std::make_shared<model::CheckpointTables>();
+    const auto load = [&] {
+      return Must(
+          predict::Predictor::LoadCheckpoint({.directory = job.directory(), .tables = tables}));
+    };
+    job.Steps(60);  // all rows that the data have
+    auto held = load();
+    for (int i = 0; i < 6; ++i) {
+      const int64_t before = tables->bytes_held();
+      job.Steps(1);  // eight rows
+      auto next = load();
+      CHECK(tables->bytes_held() > before);
+      CHECK(tables->bytes_held() < before * 3 / 2);
+      held = std::move(next);
+    }
+    model::CheckpointTables anew;
+    const auto alone = Must(predict::Predictor::LoadCheckpoint(
+        {.directory = job.directory(),
+         .tables = std::shared_ptr<model::CheckpointTables>(&anew, [](auto*) {})}));
+    CHECK(tables->bytes_held() < anew.bytes_held() * 3 / 2);
+  }
 }
 
 TEST_CASE("follow: before the first checkpoint it says that there is none", "[serve]") {
@@ -180,6 +212,37 @@ TEST_CASE("follow: a torn checkpoint is told once, the one before answers, the n
   fs::remove_all(job.directory() + "/checkpoint-000002");
   following.follower.Look();
   CHECK(following.version() == 2);
+}
+
+TEST_CASE("follow: where a delta is missing, the version before it answers, and so does the next",
+          "[serve]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  TrainingJob job(files, Job("id: hash"), /*keep=*/5);
+  job.SaveInputs();
+  Following following(job.directory());
+  for (int i = 0; i < 3; ++i) {
+    job.Steps(2);
+    following.follower.Look();
+  }
+  const std::string before = following.Says();
+  job.Steps(2);
+  int removed = 0;
+  for (const auto& entry : fs::directory_iterator(job.directory() + "/checkpoint-000004")) {
+    const bool own = fs::hard_link_count(entry.path()) == 1;
+    if (entry.path().extension() == ".safetensors" && own) removed += fs::remove(entry.path());
+  }
+  REQUIRE(removed > 0);
+  following.follower.Look();
+  CHECK(following.version() == 6);
+  CHECK(following.Says() == before);
+  REQUIRE(following.errors.size() == 1);
+  CHECK_THAT(following.errors[0], Contains("checkpoint-000004") && Contains(".safetensors"));
+  job.Steps(2);  // builds on the third
+  following.follower.Look();
+  CHECK(following.errors.size() == 1);
+  CHECK(following.version() == 10);
+  CHECK(following.Says() == ModelSays(job.Save(files.Path("model"))));
 }
 
 TEST_CASE("follow: a checkpoint of another job, or without inputs, is told and not served",
