@@ -13,7 +13,8 @@
 //   ScatterAddVariable(ids i64 [n], rows [n, row...]; ...)   rows are added; an id may come twice
 //
 // Attributes: shard (its number), variable (its name, for people), and for the two that read: dtype
-// and shape of the shard. Ids are local to the shard. With wire_dtype bf16 what is read of f32
+// and shape of the shard, and averages (false when it is left out): the moving averages are read
+// instead of the values. Ids are local to the shard. With wire_dtype bf16 what is read of f32
 // travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
 // change a shard have no output, but for one: they stage an update, which is applied with all
 // others of the segment at its end. ApplyDense and ApplySparse have an attribute rate (1 when it is
@@ -117,7 +118,7 @@ class ReadKernel final : public graph::Kernel {
     const bool whole = context->num_inputs() == 0;
     if (!whole) RETURN_IF_ERROR(WantIds(*context));
     absl::StatusOr<Tensor> value =
-        whole ? shards->Read(target_.shard) : shards->Gather(target_.shard, context->input(0));
+        whole ? ReadTarget(shards, target_) : GatherTarget(shards, target_, context->input(0));
     if (!value.ok()) return Named(value.status(), target_);
     Shape wanted = type_.shape;
     if (!whole) wanted.set_dim(0, context->input(0).dim(0));
@@ -256,7 +257,7 @@ void RegisterRead(graph::OpRegistry* registry, const char* name, int inputs,
                       .on_parameter_server = true,
                       .not_differentiable = true,
                       .infer = infer,
-                      .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype"}});
+                      .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype", kAveragesAttr}});
   registry->RegisterKernel(
       name, [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));

@@ -229,7 +229,7 @@ absl::Status ForEachBlock(const CandidateAttrs& a, graph::KernelContext* context
     const int64_t width = std::min(most, rows - begin);
     Tensor ids(DType::kI64, Shape{width});
     std::iota(ids.mutable_data<int64_t>(), ids.mutable_data<int64_t>() + width, begin);
-    const absl::StatusOr<Tensor> block = shards->Gather(a.target.shard, ids);
+    const absl::StatusOr<Tensor> block = GatherTarget(shards, a.target, ids);
     if (!block.ok()) return Named(block.status(), a.target);
     if (block->dtype() != DType::kF32 || block->shape() != Shape{width, dim}) {
       return Named(absl::InvalidArgumentError(
@@ -346,20 +346,21 @@ void RegisterShardCandidates(graph::OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = InferCandidates<false>,
                       .attrs = {"shard", "variable", "dtype", "shape", "strategy", "index", "count",
-                                "rows", "row_begin", "candidates", "normalize"}});
+                                "rows", "row_begin", "candidates", "normalize", kAveragesAttr}});
   registry->RegisterKernel(
       "RankShard",
       AttrKernel<CandidateAttrs>(
           [](const Attrs& attrs) { return ParseCandidates(attrs, /*top=*/false); }, RankShard));
-  registry->Register({.name = "TopKShard",
-                      .min_inputs = 3,
-                      .max_inputs = 4,
-                      .stateful = true,
-                      .on_parameter_server = true,
-                      .not_differentiable = true,
-                      .infer = InferCandidates<true>,
-                      .attrs = {"shard", "variable", "dtype", "shape", "strategy", "index", "count",
-                                "rows", "row_begin", "candidates", "normalize", "k"}});
+  registry->Register(
+      {.name = "TopKShard",
+       .min_inputs = 3,
+       .max_inputs = 4,
+       .stateful = true,
+       .on_parameter_server = true,
+       .not_differentiable = true,
+       .infer = InferCandidates<true>,
+       .attrs = {"shard", "variable", "dtype", "shape", "strategy", "index", "count", "rows",
+                 "row_begin", "candidates", "normalize", "k", kAveragesAttr}});
   registry->RegisterKernel(
       "TopKShard",
       AttrKernel<CandidateAttrs>(

@@ -99,7 +99,7 @@ class MatMulShardKernel final : public graph::Kernel {
     RETURN_IF_ERROR(WantRank(*context, 0, 2));
     RETURN_IF_ERROR(WantDType(*context, 0, {attrs_.type.dtype}));
     const Tensor& x = context->input(0);
-    const absl::StatusOr<Tensor> w = shards->Read(attrs_.target.shard);
+    const absl::StatusOr<Tensor> w = ReadTarget(shards, attrs_.target);
     if (!w.ok()) return Named(w.status(), attrs_.target);
     if (w->dtype() != attrs_.type.dtype || !attrs_.type.shape.Accepts(w->shape())) {
       return Named(
@@ -195,15 +195,15 @@ class ApplyMatMulKernel final : public graph::Kernel {
 }  // namespace
 
 void RegisterShardMatMul(graph::OpRegistry* registry) {
-  registry->Register(
-      {.name = "MatMulShard",
-       .min_inputs = 1,
-       .max_inputs = 1,
-       .stateful = true,
-       .on_parameter_server = true,
-       .infer = InferMatMulShard,
-       .gradient = MatMulShardGradient,
-       .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr}});
+  registry->Register({.name = "MatMulShard",
+                      .min_inputs = 1,
+                      .max_inputs = 1,
+                      .stateful = true,
+                      .on_parameter_server = true,
+                      .infer = InferMatMulShard,
+                      .gradient = MatMulShardGradient,
+                      .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr,
+                                kAveragesAttr}});
   registry->RegisterKernel(
       "MatMulShard", [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));

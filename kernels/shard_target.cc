@@ -17,6 +17,9 @@ absl::StatusOr<ShardTarget> ParseShardTarget(const Attrs& attrs) {
         absl::StrCat("attribute 'shard': wanted a number below 2^32, found ", shard));
   }
   target.shard = static_cast<ShardId>(shard);
+  if (attrs.contains(kAveragesAttr)) {
+    ASSIGN_OR_RETURN(target.averages, graph::GetAttr<bool>(attrs, kAveragesAttr));
+  }
   return target;
 }
 
@@ -48,6 +51,16 @@ absl::StatusOr<TensorType> ParseShardType(const Attrs& attrs) {
 absl::StatusOr<graph::VariableAccess*> ShardsOf(const graph::KernelContext& context) {
   if (context.variables() != nullptr) return context.variables();
   return absl::FailedPreconditionError("this task holds no variables");
+}
+
+absl::StatusOr<Tensor> ReadTarget(graph::VariableAccess* shards, const ShardTarget& target) {
+  return target.averages ? shards->ReadAverages(target.shard) : shards->Read(target.shard);
+}
+
+absl::StatusOr<Tensor> GatherTarget(graph::VariableAccess* shards, const ShardTarget& target,
+                                    const Tensor& ids) {
+  return target.averages ? shards->GatherAverages(target.shard, ids)
+                         : shards->Gather(target.shard, ids);
 }
 
 absl::Status Named(const absl::Status& status, const ShardTarget& target) {

@@ -10,10 +10,15 @@
 
 namespace coxswain::kernels {
 
-// The attributes shard (its number) and variable (its name, for people).
+// An attribute of the ops that read: the moving averages instead of the values. False when it is
+// left out.
+inline constexpr char kAveragesAttr[] = "averages";
+
+// The attributes shard (its number) and variable (its name, for people), and kAveragesAttr.
 struct ShardTarget {
   ShardId shard = 0;
   std::string variable;
+  bool averages = false;
 };
 absl::StatusOr<ShardTarget> ParseShardTarget(const Attrs& attrs);
 
@@ -30,6 +35,11 @@ absl::StatusOr<TensorType> ParseShardType(const Attrs& attrs);
 
 // Errors: FailedPrecondition on a task that holds no variables.
 absl::StatusOr<graph::VariableAccess*> ShardsOf(const graph::KernelContext& context);
+
+// What a shard is, or its rows of these ids, by kAveragesAttr. Errors: those of VariableAccess.
+absl::StatusOr<Tensor> ReadTarget(graph::VariableAccess* shards, const ShardTarget& target);
+absl::StatusOr<Tensor> GatherTarget(graph::VariableAccess* shards, const ShardTarget& target,
+                                    const Tensor& ids);
 
 // `status`; if it is an error, with variable and shard in its message.
 absl::Status Named(const absl::Status& status, const ShardTarget& target);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/optimizers/optimizer_info.h"
 #include "kernels/optimizers/optimizer_list.h"
+#include "ps_server/averages.h"
 #include "ps_server/optimizer_loops.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
@@ -69,6 +70,7 @@ absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
         absl::StrCat("optimizer ", O::kKind, ": delay_compensation: wanted a number >= 0, found ",
                      spec.delay_compensation()));
   }
+  RETURN_IF_ERROR(CheckEmaDecay(spec));
   const auto slots = made.Slots();
   static_assert(slots.size() <= kMaxOptimizerSlots);
   Optimizer optimizer;
@@ -78,6 +80,7 @@ absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
   optimizer.schedule_ = *std::move(schedule);
   optimizer.staleness_rate_ = *rate;
   optimizer.delay_compensation_ = spec.delay_compensation();
+  optimizer.ema_decay_ = spec.ema_decay();
   std::copy(slots.begin(), slots.end(), optimizer.slot_.begin());
   optimizer.slots_ = static_cast<int>(slots.size());
   optimizer.slots_per_row_ = optimizer_internal::kPerRow<typename O::template Rule<float>, float>;

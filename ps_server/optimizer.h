@@ -38,6 +38,8 @@ class Optimizer {
   absl::string_view name() const { return name_; }
   // The factor by which late gradients are compensated; 0: they are not.
   double delay_compensation() const { return delay_compensation_; }
+  // Of the moving averages of the weights, see averages.h; 0: there are none.
+  double ema_decay() const { return ema_decay_; }
   // Of the update after `step` others.
   double LearningRate(int64_t step) const {
     return given_rate_ >= 0 ? given_rate_ : learning_rate_ * schedule_.Factor(step);
@@ -93,6 +95,7 @@ class Optimizer {
   LearningRateSchedule schedule_;
   LateRate staleness_rate_ = LateRate::kNone;
   double delay_compensation_ = 0;
+  double ema_decay_ = 0;
   std::array<kernels::OptimizerSlot, kMaxOptimizerSlots> slot_{};
   int slots_ = 0;
   bool slots_per_row_ = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/bf16.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
@@ -17,11 +18,27 @@ struct Rows {
   std::vector<Buffer> payload;
 };
 
+int PartOf(const Shard& shard, const proto::ReadRows& request) {
+  if (request.slot() != cluster::kAverages) return request.slot();
+  return std::max(0, shard.averages());
+}
+
+// Averages are wider than weights in bf16.
+Tensor AsStored(const Shard& shard, const proto::ReadRows& request, Tensor read) {
+  const bool wider = request.slot() == cluster::kAverages && read.dtype() == DType::kF32 &&
+                     shard.layout().dtype() == DType::kBF16;
+  if (!wider) return read;
+  Tensor stored(DType::kBF16, read.shape());
+  kernels::ToBf16(read.data<float>(), read.num_elements(), stored.mutable_data<BFloat16>());
+  return stored;
+}
+
 // As many as there are from `begin` on: how many places there are is known here alone.
 absl::StatusOr<Rows> ReadIds(const Shard& shard, const proto::ReadRows& request) {
   const int64_t begin = std::clamp<int64_t>(request.begin(), 0, shard.rows());
   const int64_t count = std::clamp<int64_t>(request.count(), 0, shard.rows() - begin);
-  ASSIGN_OR_RETURN(const Shard::IdsAndRows read, shard.ReadIds(begin, count, request.slot()));
+  ASSIGN_OR_RETURN(Shard::IdsAndRows read, shard.ReadIds(begin, count, PartOf(shard, request)));
+  read.rows = AsStored(shard, request, std::move(read.rows));
   Rows result;
   proto::RowsRead* rows = result.reply.mutable_rows_read();
   rows->set_dtype(static_cast<int>(read.rows.dtype()));
@@ -35,8 +52,9 @@ absl::StatusOr<Rows> ReadIds(const Shard& shard, const proto::ReadRows& request)
 absl::StatusOr<Rows> Read(const ShardStore& store, const proto::ReadRows& request) {
   ASSIGN_OR_RETURN(const Shard* shard, store.Get(request.shard()));
   if (shard->hash() != nullptr) return ReadIds(*shard, request);
-  ASSIGN_OR_RETURN(const Tensor read,
-                   shard->ReadRows(request.begin(), request.count(), request.slot()));
+  ASSIGN_OR_RETURN(Tensor read,
+                   shard->ReadRows(request.begin(), request.count(), PartOf(*shard, request)));
+  read = AsStored(*shard, request, std::move(read));
   Rows result;
   proto::RowsRead* rows = result.reply.mutable_rows_read();
   rows->set_dtype(static_cast<int>(read.dtype()));

@@ -58,7 +58,8 @@ Shard::Shard(proto::ShardSpec spec, ShardLayout layout, Optimizer optimizer)
       layout_(std::move(layout)),
       optimizer_(std::move(optimizer)),
       plan_(PlanParts(layout_, optimizer_, table())),
-      touched_(plan_.Find(kTouchedPart)) {}
+      touched_(plan_.Find(kTouchedPart)),
+      averages_(plan_.Find(kEmaPart)) {}
 
 Shard::~Shard() = default;
 
@@ -139,16 +140,21 @@ void Shard::FillParts() {
 void Shard::FillWeights(const Initializer& initializer) {
   switch (layout_.dtype()) {
     case DType::kF32:
-      return FillFrom<float>(initializer, layout_, Place(0));
+      FillFrom<float>(initializer, layout_, Place(0));
+      break;
     case DType::kBF16:
-      return FillBf16From(initializer, layout_, Place(0));
+      FillBf16From(initializer, layout_, Place(0));
+      break;
     case DType::kF64:
-      return FillFrom<double>(initializer, layout_, Place(0));
+      FillFrom<double>(initializer, layout_, Place(0));
+      break;
     case DType::kI64:
-      return FillFrom<int64_t>(initializer, layout_, Place(0));
+      FillFrom<int64_t>(initializer, layout_, Place(0));
+      break;
     default:
       COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
   }
+  if (averages_ > 0) BeginAverages(Averaged(), nullptr, 0, rows());
 }
 
 int64_t Shard::memory_bytes() const {

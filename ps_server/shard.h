@@ -18,6 +18,7 @@
 #include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "protos/variable.pb.h"
+#include "ps_server/averages.h"
 #include "ps_server/hash_rows.h"
 #include "ps_server/optimizer.h"
 #include "ps_server/shard_layout.h"
@@ -68,6 +69,9 @@ class Shard {
   // copies first), a copy for a table.
   // Errors: InvalidArgument for a table above kMaxReadBytes, and for a hash table.
   absl::StatusOr<Tensor> Read() const;
+  // Read and Gather of the moving averages; of the weights where there are none.
+  absl::StatusOr<Tensor> ReadAverages() const;
+  absl::StatusOr<Tensor> GatherAverages(const Tensor& ids) const;
   // Rows `ids` (i64 [n]) of the weights: [n, row...]. All ids are checked before any row is read.
   // In a hash table, an id without a row reads its initial value, and gets no row. Errors:
   // InvalidArgument for ids of another dtype or rank, out of range, or above kMaxReadBytes.
@@ -78,11 +82,14 @@ class Shard {
   // kMaxReadBytes.
   absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part = 0) const;
   // Replaces rows [begin, begin + n) of a part by `rows`, in the shape that ReadRows returns,
-  // without counting an update. Writing any part other than "touched" touches the rows. A part in
-  // bf16 also accepts f32, rounded to nearest. Errors: InvalidArgument; then nothing has changed.
+  // without counting an update. Writing any part other than "touched" touches the rows. Averages
+  // of weights that are written begin anew. A part in bf16 also accepts f32, rounded to nearest.
+  // Errors: InvalidArgument; then nothing has changed.
   absl::Status WriteRows(int64_t begin, const Tensor& rows, int part = 0);
   // The same for rows[i] at local row ids[i], which is a place in a hash table. For restoring.
   absl::Status WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& rows, int part = 0);
+  // The part that has the averages, -1 where there are none.
+  int averages() const { return averages_; }
 
   // For a hash table: the rows in the places [begin, begin + n): one part of them, and their ids.
   // Errors: as ReadRows.
@@ -131,6 +138,14 @@ class Shard {
   void Touch(const int64_t* ids, int64_t n);
   void TouchRange(int64_t begin, int64_t n);
   RowBlock Block() const;
+  AveragedRows Averaged() const;
+  // Rows that an update of a segment named; without ids: all of them.
+  struct Named {
+    graph::Update::Kind kind = graph::Update::Kind::kDense;
+    Tensor ids = {};
+  };
+  void UpdateAverages(absl::Span<const Named> changed);
+  absl::StatusOr<Tensor> GatherPart(const Tensor& ids, int part) const;
   // Of an update with gradients: its number, how late it is, and by what its learning rate is
   // multiplied.
   struct Numbers {
@@ -158,7 +173,7 @@ class Shard {
   absl::Status CheckValues(const Tensor& values, DType dtype, const Shape& wanted) const;
 
   // Hash tables. The update by places, for those ids that have a row or get one now.
-  void GatherIds(absl::Span<const int64_t> ids, float* to) const;
+  void GatherIds(absl::Span<const int64_t> ids, int part, float* to) const;
   graph::Update ByPlaces(const graph::Update& update, const UpdateTime& time);
   // Sets all parts of new rows.
   void BeginRows(const std::vector<HashRows::NewRow>& made);
@@ -177,6 +192,7 @@ class Shard {
   Optimizer optimizer_;
   PartPlan plan_;
   int touched_ = -1;                        // table: the part's number
+  int averages_ = -1;                       // the same
   TableMemory memory_;                      // table: all parts of all rows
   std::unique_ptr<HashRows> hash_;          // hash table
   std::optional<Initializer> initializer_;  // hash table

@@ -22,7 +22,7 @@ void Shard::FillInitial(int64_t id, absl::Span<float> weights) const {
   for (float& w : weights) w = BFloat16::FromFloat(w).ToFloat();
 }
 
-void Shard::GatherIds(absl::Span<const int64_t> ids, float* to) const {
+void Shard::GatherIds(absl::Span<const int64_t> ids, int part_index, float* to) const {
   const auto n = static_cast<int64_t>(ids.size());
   const int64_t width = layout_.row_elements();
   Tensor places(DType::kI64, Shape{n});
@@ -34,11 +34,12 @@ void Shard::GatherIds(absl::Span<const int64_t> ids, float* to) const {
     missing.push_back(i);
     place[i] = 0;  // any place will do: it is overwritten below
   }
-  const PartPlace from = Place(0);
-  if (rows() > 0 && layout_.dtype() == DType::kBF16) {
+  const PartPlace from = Place(part_index);
+  if (rows() > 0 && part(part_index).dtype == DType::kBF16) {
     GatherBf16Rows(from.data, from.stride, width, place, n, to);
   } else if (rows() > 0) {
-    GatherRows(from.data, from.stride, layout_.row_bytes(), place, n, reinterpret_cast<char*>(to));
+    GatherRows(from.data, from.stride, part(part_index).row_bytes(), place, n,
+               reinterpret_cast<char*>(to));
   }
   for (const int64_t i : missing) {
     FillInitial(ids[static_cast<size_t>(i)],
@@ -68,6 +69,7 @@ void Shard::BeginRows(const std::vector<HashRows::NewRow>& made) {
       std::fill_n(reinterpret_cast<float*>(Place(slot).Row(row.place)), filled.width,
                   static_cast<float>(filled.initial));
     }
+    if (averages_ > 0) BeginAverages(Averaged(), &row.place, 0, 1);
   }
 }
 
@@ -150,6 +152,7 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace
   const Tensor stored = Stored(rows, layout_.dtype());
   ScatterRows(to.data, to.stride, layout_.row_bytes(), places.data(), n,
               static_cast<const char*>(stored.raw()));
+  if (averages_ > 0) BeginAverages(Averaged(), places.data(), 0, n);
   Touch(places.data(), n);
   hash_->Use(places.data(), n, applied_ + 1);
   return absl::OkStatus();

@@ -61,6 +61,9 @@ PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool t
     part.initial = optimizer.slot_initial(slot);
     plan.parts.push_back(std::move(part));
   }
+  if (optimizer.ema_decay() > 0) {
+    plan.parts.push_back({kEmaPart, layout.value_dtype(), layout.row_elements()});
+  }
   if (!table) return plan;
   if (layout.hashed()) {
     plan.parts.push_back({kIdPart, DType::kI64, 1, /*per_row=*/true});

@@ -4,6 +4,7 @@
 //   weights   the variable's      its elements      all
 //   slots     f32, f64            its elements, or  optimizers, see optimizer.h
 //                                 one
+//   ema       f32, f64            its elements      moving averages, see averages.h
 //   id        i64                 one               hash tables, see hash_rows.h
 //   count     i32                 one               hash tables: updates taken; 0: a free place
 //   used      i64                 one               hash tables whose optimizer moves all rows
@@ -31,6 +32,7 @@
 
 namespace coxswain::ps {
 
+constexpr char kEmaPart[] = "ema";
 constexpr char kTouchedPart[] = "touched";
 constexpr char kUsedPart[] = "used";
 constexpr char kIdPart[] = "id";

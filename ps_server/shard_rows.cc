@@ -37,7 +37,20 @@ absl::StatusOr<Tensor> Shard::Read() const {
   return all;
 }
 
-absl::StatusOr<Tensor> Shard::Gather(const Tensor& ids) const {
+absl::StatusOr<Tensor> Shard::ReadAverages() const {
+  if (averages_ < 0) return Read();
+  if (!table()) return dense_[static_cast<size_t>(averages_)];
+  if (hash_ != nullptr) return Read();  // the error
+  return ReadRows(0, rows(), averages_);
+}
+
+absl::StatusOr<Tensor> Shard::Gather(const Tensor& ids) const { return GatherPart(ids, 0); }
+
+absl::StatusOr<Tensor> Shard::GatherAverages(const Tensor& ids) const {
+  return GatherPart(ids, averages_ < 0 ? 0 : averages_);
+}
+
+absl::StatusOr<Tensor> Shard::GatherPart(const Tensor& ids, int part_index) const {
   RETURN_IF_ERROR(CheckIdTensor(ids));
   const int64_t n = ids.num_elements();
   const int64_t row_bytes =
@@ -48,16 +61,16 @@ absl::StatusOr<Tensor> Shard::Gather(const Tensor& ids) const {
   }
   Tensor rows(layout_.value_dtype(), layout_.RowsShape(n));
   if (hash_ != nullptr) {
-    GatherIds(ids.values<int64_t>(), rows.mutable_data<float>());
+    GatherIds(ids.values<int64_t>(), part_index, rows.mutable_data<float>());
     return rows;
   }
-  const PartPlace from = Place(0);
-  if (layout_.dtype() == DType::kBF16) {
+  const PartPlace from = Place(part_index);
+  if (part(part_index).dtype == DType::kBF16) {
     GatherBf16Rows(from.data, from.stride, layout_.row_elements(), ids.data<int64_t>(), n,
                    rows.mutable_data<float>());
     return rows;
   }
-  GatherRows(from.data, from.stride, layout_.row_bytes(), ids.data<int64_t>(), n,
+  GatherRows(from.data, from.stride, part(part_index).row_bytes(), ids.data<int64_t>(), n,
              static_cast<char*>(rows.mutable_raw()));
   return rows;
 }
@@ -99,6 +112,7 @@ absl::Status Shard::WriteRows(int64_t begin, const Tensor& values, int part_inde
     std::memcpy(to.Row(r), from, row_bytes);
   }
   if (part_index != touched_) TouchRange(begin, n);
+  if (part_index == 0 && averages_ > 0) BeginAverages(Averaged(), nullptr, begin, n);
   return absl::OkStatus();
 }
 

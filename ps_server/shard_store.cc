@@ -255,6 +255,17 @@ absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& i
   return rows;
 }
 
+absl::StatusOr<Tensor> SegmentTransaction::ReadAverages(ShardId shard) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
+  return found->shard->ReadAverages();
+}
+
+absl::StatusOr<Tensor> SegmentTransaction::GatherAverages(ShardId shard, const Tensor& ids) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
+  found->pulled += ids.num_elements();
+  return found->shard->GatherAverages(ids);
+}
+
 absl::Status SegmentTransaction::Stage(graph::Update update) {
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> entry = FindEntry(update.shard);
   absl::Status status = entry.ok() ? (*entry)->shard->Validate(update) : entry.status();

@@ -146,6 +146,8 @@ class SegmentTransaction : public graph::VariableAccess {
 
   absl::StatusOr<Tensor> Read(ShardId shard) override;
   absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
+  absl::StatusOr<Tensor> ReadAverages(ShardId shard) override;
+  absl::StatusOr<Tensor> GatherAverages(ShardId shard, const Tensor& ids) override;
   // Checks the update completely and keeps it. After an error the segment must be dropped as a
   // whole: Commit then does nothing.
   absl::Status Stage(graph::Update update) override;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "ps_server/row_copy.h"
 #include "ps_server/shard.h"
@@ -63,6 +64,7 @@ void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const U
   const bool gradient = std::any_of(updates.begin(), updates.end(),
                                     [](const graph::Update* u) { return IsGradient(u->kind); });
   const Numbers at{.t = gradient_steps_ + 1, .staleness = time.staleness};
+  absl::InlinedVector<Named, 2> changed;
   for (const graph::Update* update : updates) {
     graph::Update by_places;
     if (hash_ != nullptr) {
@@ -96,7 +98,9 @@ void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const U
       default:
         COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
     }
+    if (averages_ > 0) changed.push_back({update->kind, named && !all ? update->ids : Tensor()});
   }
+  if (averages_ > 0) UpdateAverages(changed);
   ++applied_;
   if (gradient) ++gradient_steps_;
   if (hash_ != nullptr) Evict(updates, time);
@@ -134,6 +138,47 @@ RowBlock Shard::Block() const {
   }
   if (hash_ != nullptr) block.counts = Place(plan_.Find(kCountPart));
   return block;
+}
+
+AveragedRows Shard::Averaged() const {
+  return {Place(0), Place(averages_), layout_.dtype(), layout_.row_elements()};
+}
+
+// What is not by a gradient is in the averages at once. Of all rows of a table only those move that
+// the update has changed.
+void Shard::UpdateAverages(absl::Span<const Named> changed) {
+  const AveragedRows at = Averaged();
+  const double decay = optimizer_.ema_decay();
+  const auto ids_of = [](const Named& named) {
+    return absl::MakeConstSpan(named.ids.has_value() ? named.ids.data<int64_t>() : nullptr,
+                               named.ids.has_value() ? named.ids.num_elements() : 0);
+  };
+  std::vector<absl::Span<const int64_t>> lists;
+  bool all = false;
+  for (const Named& named : changed) {
+    const absl::Span<const int64_t> ids = ids_of(named);
+    if (IsGradient(named.kind)) {
+      all = all || !named.ids.has_value();
+      lists.push_back(ids);
+    } else if (named.ids.has_value()) {
+      BeginAverages(at, ids.data(), 0, static_cast<int64_t>(ids.size()));
+    } else {
+      BeginAverages(at, nullptr, 0, rows());
+    }
+  }
+  if (lists.empty()) return;
+  if (!table()) return ps::MoveAverages(at, decay, nullptr, 0, rows());
+  std::vector<int64_t> touched;
+  if (all) {
+    const PartPlace number = Place(touched_);
+    for (int64_t row = 0; row < rows(); ++row) {
+      int64_t last = 0;
+      std::memcpy(&last, number.Row(row), sizeof(last));
+      if (last == applied_ + 1) touched.push_back(row);
+    }
+    lists = {touched};
+  }
+  MoveAveragesOnce(at, decay, Place(touched_), applied_ + 1, lists);
 }
 
 template <typename T>

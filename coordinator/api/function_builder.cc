@@ -180,6 +180,8 @@ Output FunctionBuilder::State::ReadWhole(FunctionBuilder* f, const VariableInfo&
   return all;
 }
 
+void FunctionBuilder::ReadAverages() { state_->averages = true; }
+
 Output FunctionBuilder::Read(const Variable& variable) {
   return state_->ReadWhole(this, variable.info());
 }

@@ -46,6 +46,7 @@ struct FunctionBuilder::State {
     const std::vector<int>& all = graph.function().targets;
     return {all.begin() + static_cast<std::ptrdiff_t>(std::min(count, all.size())), all.end()};
   }
+  bool averages = false;  // FunctionBuilder::ReadAverages
   size_t updates() const { return graph.function().targets.size(); }
   // Parts of what `f` offers.
   Output ReadWhole(FunctionBuilder* f, const VariableInfo& info);

@@ -13,6 +13,7 @@
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
 #include "kernels/compute.h"
+#include "kernels/read_averages.h"
 #include "kernels/fuse_layers.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
@@ -70,6 +71,8 @@ const Cluster& ParameterServerStrategy::cluster() const { return state_->cluster
 const Consistency& ParameterServerStrategy::consistency() const {
   return state_->options.consistency;
 }
+
+double ParameterServerStrategy::ema_decay() const { return state_->options.ema_decay; }
 uint64_t ParameterServerStrategy::number() const { return state_->number; }
 
 absl::Status ParameterServerStrategy::UseLayout(const checkpoint::Manifest& manifest) {
@@ -219,6 +222,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
   }
   function = kernels::FuseLayers(function);
   kernels::SetCompute(options.compute, &function.graph);
+  if (builder.state_->averages) kernels::ReadAverages(&function.graph);
   function.device = options.device;
   ASSIGN_OR_RETURN(function::Partition partition,
                    function::PartitionFunction(function, cluster.num_ps(), [this](ShardId shard) {

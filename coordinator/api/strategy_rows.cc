@@ -9,6 +9,7 @@
 #include "kernels/op_util.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/control.h"
 #include "runtime/tensor/limits.h"
 
 namespace coxswain {
@@ -34,6 +35,8 @@ int64_t ChunkRows(const VariableInfo& info) {
   return std::max<int64_t>(1, kChunkBytes / RowBytes(info));
 }
 
+int SlotOf(Values values) { return values == Values::kAverages ? cluster::kAverages : 0; }
+
 absl::Status NoWhole(const VariableInfo& info) {
   return absl::InvalidArgumentError(
       absl::StrCat("table '", info.name, "' is a hash table: it is read and written by ids"));
@@ -50,11 +53,13 @@ absl::Status ParameterServerStrategy::State::CheckShard(const VariableInfo& info
 }
 
 absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& info, int shard,
-                                                          int64_t begin, int64_t count) {
+                                                          int64_t begin, int64_t count,
+                                                          Values values) {
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   return WaitForValue<Tensor>([&](auto done) {
-    state_->cluster.controller()->ReadRows(spec.id(), begin, count, /*slot=*/0, std::move(done));
+    state_->cluster.controller()->ReadRows(spec.id(), begin, count, SlotOf(values),
+                                           std::move(done));
   });
 }
 
@@ -68,13 +73,14 @@ absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int s
 }
 
 absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::ReadIds(
-    const VariableInfo& info, int shard, int64_t begin, int64_t count) {
+    const VariableInfo& info, int shard, int64_t begin, int64_t count, Values values) {
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
-  ASSIGN_OR_RETURN(
-      core::Controller::IdsRead read, WaitForValue<core::Controller::IdsRead>([&](auto done) {
-        state_->cluster.controller()->ReadIds(spec.id(), begin, count, /*slot=*/0, std::move(done));
-      }));
+  ASSIGN_OR_RETURN(core::Controller::IdsRead read,
+                   WaitForValue<core::Controller::IdsRead>([&](auto done) {
+                     state_->cluster.controller()->ReadIds(spec.id(), begin, count, SlotOf(values),
+                                                           std::move(done));
+                   }));
   return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 
@@ -144,7 +150,8 @@ absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
 
 namespace {
 
-absl::StatusOr<Tensor> ReadAll(ParameterServerStrategy* strategy, const VariableInfo& info) {
+absl::StatusOr<Tensor> ReadAll(ParameterServerStrategy* strategy, const VariableInfo& info,
+                               Values values) {
   RETURN_IF_ERROR(CheckStrategy(info, strategy->number()));
   if (info.hash()) return NoWhole(info);
   ASSIGN_OR_RETURN(Tensor value, AllocateTensor(info.dtype, info.shape));
@@ -155,7 +162,8 @@ absl::StatusOr<Tensor> ReadAll(ParameterServerStrategy* strategy, const Variable
     const proto::ShardSpec& shard = info.shards[s];
     for (int64_t begin = 0; begin < shard.rows(); begin += chunk) {
       const int64_t count = std::min(chunk, shard.rows() - begin);
-      ASSIGN_OR_RETURN(Tensor rows, strategy->ReadShard(info, static_cast<int>(s), begin, count));
+      ASSIGN_OR_RETURN(Tensor rows,
+                       strategy->ReadShard(info, static_cast<int>(s), begin, count, values));
       if (rows.bytes() != row_bytes * static_cast<size_t>(count)) {
         return absl::InternalError(absl::StrCat("variable '", info.name, "': a PS sent ",
                                                 rows.bytes(), " bytes for ", count, " rows"));
@@ -209,11 +217,11 @@ absl::Status WriteAll(ParameterServerStrategy* strategy, const VariableInfo& inf
 
 }  // namespace
 
-absl::StatusOr<Tensor> ParameterServerStrategy::Read(const Variable& v) {
-  return ReadAll(this, v.info());
+absl::StatusOr<Tensor> ParameterServerStrategy::Read(const Variable& v, Values values) {
+  return ReadAll(this, v.info(), values);
 }
-absl::StatusOr<Tensor> ParameterServerStrategy::Read(const EmbeddingTable& t) {
-  return ReadAll(this, t.info());
+absl::StatusOr<Tensor> ParameterServerStrategy::Read(const EmbeddingTable& t, Values values) {
+  return ReadAll(this, t.info(), values);
 }
 absl::Status ParameterServerStrategy::Assign(const Variable& v, const Tensor& value) {
   return WriteAll(this, v.info(), value);

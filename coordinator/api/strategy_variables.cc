@@ -46,7 +46,8 @@ absl::Status ParameterServerStrategy::State::TakeShards(
     const std::string optimizer = v.optimizer().kind().empty() ? "no" : v.optimizer().kind();
     return absl::StrCat(v.table() ? "a table " : "a variable ",
                         DTypeName(static_cast<DType>(v.dtype())),
-                        graph::FromProto(v.shape()).ToString(), " with ", optimizer, " optimizer");
+                        graph::FromProto(v.shape()).ToString(), " with ", optimizer, " optimizer",
+                        v.optimizer().ema_decay() > 0 ? " and moving averages" : "");
   };
   const std::string wanted = describe(there), found = describe(spec);
   if (wanted != found) {
@@ -93,6 +94,9 @@ absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
   }
   if (!info->optimizer.kind().empty() && !options.consistency.in_steps()) {
     spec.mutable_optimizer()->set_delay_compensation(options.consistency.delay_compensation);
+  }
+  if (!info->optimizer.kind().empty()) {
+    spec.mutable_optimizer()->set_ema_decay(options.ema_decay);
   }
   spec.set_table(info->table);
   spec.set_rounding(info->rounding);

@@ -459,6 +459,14 @@ constexpr SchemaKey kClipKeys[] = {
     Key<&ClipSpec::limit>("limit", nullptr, "the largest number or norm").Above(0),
 };
 constexpr SchemaSection kClip = {"train.clip", "", kClipKeys};
+constexpr SchemaKey kEmaKeys[] = {
+    Key<&EmaSpec::decay>("decay", "0.999",
+                         "how much of an average an update of its row, or variable, keeps: "
+                         "`a += (1 - decay) (w - a)`")
+        .Above(0)
+        .Below(1),
+};
+constexpr SchemaSection kEma = {"train.ema", "", kEmaKeys};
 
 constexpr SchemaKey kTrainKeys[] = {
     Key<&TrainSpec::epochs>("epochs", "=1, unless `steps` is given",
@@ -519,6 +527,10 @@ constexpr SchemaKey kTrainKeys[] = {
                           "makes gradients smaller, each step's on its worker, before they are "
                           "sent to parameter servers")
         .Of(&kClip),
+    Key<&TrainSpec::ema>("ema", "",
+                         "parameter servers keep exponential moving averages of all weights; these "
+                         "are what is evaluated, saved and served")
+        .Of(&kEma),
 };
 constexpr SchemaSection kTrain = {"train", "", kTrainKeys};
 

@@ -101,6 +101,11 @@ struct ReduceOnPlateau {
   double min_factor = 0;  // of what the job says they never are less than this
 };
 
+// Exponential moving averages of the weights, which are what is evaluated, saved and served.
+struct EmaSpec {
+  double decay = 0;
+};
+
 struct TrainSpec {
   int64_t epochs = 0;  // exactly one of epochs and steps is 0
   int64_t steps = 0;
@@ -119,6 +124,7 @@ struct TrainSpec {
   Consistency consistency;
   bool deterministic = false;  // the same files whatever the number of workers, kills and timing
   std::optional<ClipSpec> clip;
+  std::optional<EmaSpec> ema;
 };
 
 // Which of a user's other items are left out of the candidates when an item is ranked.

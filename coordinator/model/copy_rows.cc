@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/bf16.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/limits.h"
 
@@ -74,7 +75,12 @@ absl::StatusOr<int64_t> CopyIds(const SavedRows& rows, const VariableInfo& info,
     shape.set_dim(0, n);
     Tensor ids(DType::kI64, Shape{n}), values(info.dtype, shape);
     std::memcpy(ids.mutable_raw(), block.ids.data(), ids.bytes());
-    std::memcpy(values.mutable_raw(), block.values.data(), values.bytes());
+    if (rows.variable().dtype == info.dtype) {
+      std::memcpy(values.mutable_raw(), block.values.data(), values.bytes());
+    } else {  // averages, of rows that are stored in bf16
+      kernels::ToBf16(reinterpret_cast<const float*>(block.values.data()), values.num_elements(),
+                      values.mutable_data<BFloat16>());
+    }
     RETURN_IF_ERROR(strategy->WriteIds(info, ids, values));
     taken += n;
   }

@@ -38,11 +38,17 @@ absl::StatusOr<RemoteFunction> Model::DefineTrain(const PerWorkerDataset& datase
 
 absl::StatusOr<RemoteFunction> Model::DefineEvaluate(Part part) {
   return strategy_->Define(
-      "evaluate", dataset_, [this](FunctionBuilder& f) { spec().Evaluate(f, parts_); }, part);
+      "evaluate", dataset_,
+      [this](FunctionBuilder& f) {
+        f.ReadAverages();
+        spec().Evaluate(f, parts_);
+      },
+      part);
 }
 
 absl::StatusOr<RemoteFunction> Model::DefineTopItems(int64_t k) {
   return strategy_->Define(absl::StrCat("top_", k), [this, k](FunctionBuilder& f) {
+    f.ReadAverages();
     const Output values = f.Argument("values", DType::kI64, {kUnknownDim});
     const Output offsets = f.Argument("offsets", DType::kI32, {kUnknownDim});
     spec().TopItems(f, parts_, values, offsets, k);

@@ -63,7 +63,8 @@ RowScan ScanTable(ParameterServerStrategy* strategy, const EmbeddingTable& table
     for (const proto::ShardSpec& shard : info.shards) {
       for (int64_t begin = 0; begin < shard.rows(); begin += block) {
         const int64_t n = std::min(block, shard.rows() - begin);
-        ASSIGN_OR_RETURN(const Tensor stored, strategy->ReadShard(info, shard.index(), begin, n));
+        ASSIGN_OR_RETURN(const Tensor stored,
+                         strategy->ReadShard(info, shard.index(), begin, n, Values::kAverages));
         RETURN_IF_ERROR(ToFloats(stored, n * table.dim(), &rows));
         ids.clear();
         for (int64_t row = begin; row < begin + n; ++row) {

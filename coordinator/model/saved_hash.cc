@@ -42,7 +42,7 @@ absl::StatusOr<int64_t> Collect(ParameterServerStrategy* strategy, const Variabl
     int64_t place = 0;
     do {
       ASSIGN_OR_RETURN(const ParameterServerStrategy::IdsAndRows read,
-                       strategy->ReadIds(info, shard, place, ChunkRows(info)));
+                       strategy->ReadIds(info, shard, place, ChunkRows(info), Values::kAverages));
       RETURN_IF_ERROR(ids->Append(read.ids.raw(), read.ids.bytes()));
       RETURN_IF_ERROR(rows->Append(read.rows.raw(), read.rows.bytes()));
       count += read.ids.dim(0);

@@ -39,7 +39,7 @@ std::string FileName(const std::string& variable) {
   return absl::StrCat(absl::StrReplaceAll(variable, {{"/", "."}}), ".safetensors");
 }
 
-// Streams the rows of a variable in the variable's order, independent of its shards; with sharding
+// Streams the rows of a variable (the averages, where they are kept) in the variable's order, independent of its shards; with sharding
 // "hash", in the order of the rows' places, see runtime/base/row_mix.h.
 absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& info,
                        checkpoint::SafetensorsWriter* out) {
@@ -52,8 +52,9 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
     for (int64_t s = 0; s < shards; ++s) {
       const int64_t rows = info.shards[s].rows();
       for (int64_t begin = 0; begin < rows; begin += chunk) {
-        ASSIGN_OR_RETURN(Tensor part, strategy->ReadShard(info, static_cast<int>(s), begin,
-                                                          std::min(chunk, rows - begin)));
+        ASSIGN_OR_RETURN(Tensor part,
+                         strategy->ReadShard(info, static_cast<int>(s), begin,
+                                             std::min(chunk, rows - begin), Values::kAverages));
         RETURN_IF_ERROR(out->Append(part.raw(), part.bytes()));
       }
     }
@@ -71,7 +72,8 @@ absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& in
         parts.emplace_back();
         continue;
       }
-      ASSIGN_OR_RETURN(Tensor part, strategy->ReadShard(info, static_cast<int>(s), begin, count));
+      ASSIGN_OR_RETURN(Tensor part, strategy->ReadShard(info, static_cast<int>(s), begin, count,
+                                                        Values::kAverages));
       total += count;
       parts.push_back(std::move(part));
     }
@@ -245,8 +247,7 @@ absl::Status LoadVariable(const SavedSource& saved, const std::shared_ptr<const 
   const SavedVariable& found = rows.variable();
   const bool same_shape =
       info->hash() ? rows.row_elements() == info->row_elements() : found.shape == info->shape;
-  const bool same_dtype =
-      found.dtype == info->dtype || (!info->hash() && found.dtype == info->value_dtype());
+  const bool same_dtype = found.dtype == info->dtype || found.dtype == info->value_dtype();
   if (!same_dtype || found.table != info->table || found.hash != info->hash() || !same_shape) {
     return absl::InvalidArgumentError(absl::StrCat(
         "variable '", info->name, "': wanted ", DTypeName(info->dtype), info->shape.ToString(),

@@ -19,7 +19,7 @@ using nlohmann::json;
 
 // Names of tensors: in a model's files, and in a checkpoint's shards.
 constexpr char kValues[] = "values", kRows[] = "rows", kIds[] = "ids";
-constexpr char kWeights[] = "weights", kShardIds[] = "id";
+constexpr char kWeights[] = "weights", kAverages[] = "ema", kShardIds[] = "id";
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, ": ", what));
@@ -154,13 +154,19 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
       variable.dtype = static_cast<DType>(spec.dtype());
       variable.table = spec.table();
       variable.hash = spec.has_hash();
+      variable.averages = spec.optimizer().ema_decay() > 0;
+      variable.begins_in_bf16 = variable.averages && variable.dtype == DType::kBF16;
+      if (variable.begins_in_bf16) variable.dtype = DType::kF32;
       for (int64_t dim : spec.shape().dims()) variable.shape.Append(dim);
       it = source.variables_.insert(it, std::move(variable));
       source.pieces_.push_back({saved.shard().strategy(), {}});
     }
     const auto at = static_cast<size_t>(it - source.variables_.begin());
-    if (source.pieces_[at].strategy != saved.shard().strategy() ||
-        it->dtype != static_cast<DType>(spec.dtype()) || it->table != spec.table() ||
+    const auto dtype = static_cast<DType>(spec.dtype());
+    const bool averages = spec.optimizer().ema_decay() > 0;
+    const bool same_dtype = it->dtype == dtype || (averages && dtype == DType::kBF16);
+    if (source.pieces_[at].strategy != saved.shard().strategy() || !same_dtype ||
+        it->averages != averages || it->table != spec.table() ||
         it->shape.dims() != absl::MakeConstSpan(spec.shape().dims().data(),
                                                 static_cast<size_t>(spec.shape().dims_size()))) {
       return Damaged(source.path_, absl::StrCat("the shards of variable ",
@@ -202,7 +208,8 @@ absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
   const bool mixed = of.strategy == "hash" && !rows.variable_.hash;
   if (mixed && rows.variable_.shape.rank() > 0) rows.mix_.emplace(rows.variable_.shape.dim(0));
   rows.interleaved_ = (of.strategy == "mod" || mixed) && of.pieces.size() > 1;
-  rows.values_ = checkpoint_ ? kWeights : rows.variable_.hash ? kRows : kValues;
+  rows.values_ = checkpoint_ ? (rows.variable_.averages ? kAverages : kWeights)
+                             : (rows.variable_.hash ? kRows : kValues);
   rows.ids_ = checkpoint_ ? kShardIds : kIds;
   rows.has_free_rows_ = checkpoint_ && rows.variable_.hash;
   std::vector<Piece> pieces = of.pieces;

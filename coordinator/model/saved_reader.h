@@ -32,6 +32,10 @@ struct SavedVariable {
   bool table = false;
   bool hash = false;       // a table whose rows have ids of their own
   std::string vocabulary;  // the feature whose texts are a table's ids; empty: none
+  // Of a checkpoint: its rows are the moving averages of the weights, in f32 for bf16.
+  bool averages = false;
+  // Of these: rows that a hash table does not have begin rounded to bf16, as its weights do.
+  bool begins_in_bf16 = false;
 };
 
 // One variable, open.

@@ -164,7 +164,8 @@ class SavedVariables::Stored {
     const auto to =
         absl::MakeSpan(out->mutable_data<float>() + row * width_, static_cast<size_t>(width_));
     initializer_->FillRow(id, to);
-    if (saved_.variable.dtype != DType::kBF16) return;
+    const model::SavedVariable& variable = saved_.variable;
+    if (variable.dtype != DType::kBF16 && !variable.begins_in_bf16) return;
     for (float& value : to) value = BFloat16::FromFloat(value).ToFloat();
   }
 

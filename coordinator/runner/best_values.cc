@@ -114,8 +114,8 @@ absl::StatusOr<BestValues::Value> BestValues::Read(
   Value value;
   value.info = info;
   if (!info->hash()) {
-    auto read =
-        info->table ? strategy_->Read(EmbeddingTable(info)) : strategy_->Read(Variable(info));
+    auto read = info->table ? strategy_->Read(EmbeddingTable(info), Values::kAverages)
+                            : strategy_->Read(Variable(info), Values::kAverages);
     if (!read.ok()) return read.status();
     value.values = *std::move(read);
     return value;
@@ -124,7 +124,8 @@ absl::StatusOr<BestValues::Value> BestValues::Read(
   for (int shard = 0; shard < static_cast<int>(info->shards.size()); ++shard) {
     int64_t place = 0;
     do {
-      ASSIGN_OR_RETURN(auto read, strategy_->ReadIds(*info, shard, place, kPlaces));
+      ASSIGN_OR_RETURN(auto read,
+                       strategy_->ReadIds(*info, shard, place, kPlaces, Values::kAverages));
       ids.push_back(std::move(read.ids));
       rows.push_back(std::move(read.rows));
       place = read.next;

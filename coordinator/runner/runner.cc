@@ -87,7 +87,8 @@ JobRunner::JobRunner(Cluster cluster, job::JobSpec job, RunEvents events,
       checkpoints_(checkpoints),
       strategy_(cluster, {.compute = job_.train.compute,
                           .device = job_.train.device,
-                          .consistency = job_.train.consistency}),
+                          .consistency = job_.train.consistency,
+                          .ema_decay = job_.train.ema ? job_.train.ema->decay : 0}),
       best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory,
                    [this] { return SaveCheckpoint(); }) {}
 

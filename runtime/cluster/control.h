@@ -12,6 +12,9 @@
 
 namespace coxswain::cluster {
 
+// In place of a slot, in proto::ReadRows: the moving averages.
+inline constexpr int kAverages = -1;
+
 proto::StatusProto ToProto(const absl::Status& status);
 absl::Status FromProto(const proto::StatusProto& status);
 

@@ -40,6 +40,11 @@ class VariableAccess {
   // Rows by local id (i64 [n], 0 <= id < rows of the shard): [n, row...].
   // Errors: NotFound; InvalidArgument for an id out of range.
   virtual absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) = 0;
+  // The same of the moving averages of its values, where it keeps these.
+  virtual absl::StatusOr<Tensor> ReadAverages(ShardId shard) { return Read(shard); }
+  virtual absl::StatusOr<Tensor> GatherAverages(ShardId shard, const Tensor& ids) {
+    return Gather(shard, ids);
+  }
   // Errors: NotFound; InvalidArgument when shapes, dtypes or ids do not fit the shard.
   virtual absl::Status Stage(Update update) = 0;
   // Stages an update that adds, and returns what the shard is before it. Where this step of this

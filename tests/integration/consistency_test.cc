@@ -269,5 +269,49 @@ baseline: false
   CHECK(killed["updates"]["shards_off"] == 0);
 }
 
+// The model that is saved has the averages, so an update that moved them twice, or not at all,
+// shows.
+TEST_CASE("moving averages are the same to the bit when workers and a PS are killed",
+          "[consistency]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::vector<std::string> sets = {
+      "--set",
+      "train={epochs: 300, batch_size: 32, deterministic: true, ema: {decay: 0.99}, "
+      "consistency: {mode: sync, replicas: 3}}",
+      "--set",
+      "split.validation=0.2",
+      "--set",
+      "evaluate.every_epochs=300",
+      "--set",
+      "cluster.lease_seconds=1"};
+  const nlohmann::json quiet =
+      Train(files, job, With({"--local", "2x1", "--model-dir", files.Path("quiet")}, sets));
+  const std::string chaos = files.Write("chaos.yaml", R"(
+seed: 7
+faults:
+  - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
+  - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
+baseline: false
+)");
+  const nlohmann::json killed =
+      Train(files, job,
+            With({"--local", "2x2", "--model-dir", files.Path("killed"), "--chaos", chaos,
+                  "--checkpoint-dir", files.Path("checkpoints"), "--checkpoint-every", "0.2"},
+                 sets));
+  CHECK(killed["chaos"]["injected"]["ps"]["kill"] == 1);
+  CHECK(killed["updates"]["shards_off"] == 0);
+  CheckSameScore(quiet, killed);
+  auto wanted = FilesIn(files.Path("quiet")), found = FilesIn(files.Path("killed"));
+  int tables = 0;
+  for (const auto& [name, bytes] : wanted) {
+    if (std::filesystem::path(name).extension() != ".safetensors") continue;
+    INFO(name);
+    CHECK((found[name] == bytes));
+    ++tables;
+  }
+  CHECK(tables >= 2);
+}
+
 }  // namespace
 }  // namespace coxswain

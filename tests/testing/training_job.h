@@ -27,7 +27,7 @@ class TrainingJob {
         job_(testing::Must(job::ParseKeptJob(text, files.Path("job.yaml"), files.Path("")))),
         cluster_(testing::MustStart(ps, 1, 1)),
         checkpoints_(OptionsFor(directory_, job_.name, keep)),
-        strategy_(cluster_) {
+        strategy_(cluster_, {.ema_decay = job_.train.ema ? job_.train.ema->decay : 0}) {
     using testing::Must;
     data::DatasetOptions options;
     options.spec = job_.dataset;

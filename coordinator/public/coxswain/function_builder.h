@@ -112,6 +112,9 @@ class FunctionBuilder {
   Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }
 
   // --- state
+  // The function reads the moving averages of variables that have them (Options::ema_decay of the
+  // strategy), wherever it reads: for evaluation. Call it before or after the reads.
+  void ReadAverages();
   // The whole variable (its shards, concatenated). Two reads of one variable become one.
   Output Read(const Variable& variable);
   // The whole table, for evaluation against all rows. Not for hash tables, which have no fixed

@@ -234,6 +234,9 @@ class RemoteFunction {
   std::shared_ptr<const State> state_;
 };
 
+// What is read of a variable: its weights, or the moving averages of these where it has them.
+enum class Values : uint8_t { kWeights, kAverages };
+
 class ParameterServerStrategy {
  public:
   struct Options {
@@ -243,6 +246,10 @@ class ParameterServerStrategy {
     // How closures with updates are applied. Steps (Consistency::in_steps) want
     // RecoveryOptions::on_ps_loss kRollback.
     Consistency consistency = {};
+    // Not 0: beside all variables and tables that have an optimizer, parameter servers keep the
+    // exponential moving averages of their values, a += (1 - ema_decay)(w - a) with each update;
+    // of a table the rows that the update changes. From 0 to below 1.
+    double ema_decay = 0;
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
   ParameterServerStrategy(Cluster cluster, Options options);
@@ -311,8 +318,8 @@ class ParameterServerStrategy {
 
   // The variable's value: all shards as one tensor.
   // Errors: here and below InvalidArgument for a handle of another strategy.
-  absl::StatusOr<Tensor> Read(const Variable& variable);
-  absl::StatusOr<Tensor> Read(const EmbeddingTable& table);
+  absl::StatusOr<Tensor> Read(const Variable& variable, Values values = Values::kWeights);
+  absl::StatusOr<Tensor> Read(const EmbeddingTable& table, Values values = Values::kWeights);
   // 0 when nothing was brought since the metric was made or reset.
   absl::StatusOr<double> Read(const MeanMetric& metric);
   // From zero again. What closures bring that are not over now comes before it, or after.
@@ -323,7 +330,7 @@ class ParameterServerStrategy {
   // Rows of one shard, by local number, for reading and writing tables larger than memory in
   // pieces.
   absl::StatusOr<Tensor> ReadShard(const VariableInfo& info, int shard, int64_t begin,
-                                   int64_t count);
+                                   int64_t count, Values values = Values::kWeights);
   absl::Status WriteShard(const VariableInfo& info, int shard, int64_t begin, const Tensor& rows);
   // For a hash table: the rows, with their ids, in `count` places of a shard from `begin` on.
   struct IdsAndRows {
@@ -331,7 +338,7 @@ class ParameterServerStrategy {
     int64_t next = 0;  // the place to go on with; 0: there are no more
   };
   absl::StatusOr<IdsAndRows> ReadIds(const VariableInfo& info, int shard, int64_t begin,
-                                     int64_t count);
+                                     int64_t count, Values values = Values::kWeights);
   // Sets the rows of these ids (i64 [n], of any shards) to `rows` [n, dim].
   absl::Status WriteIds(const VariableInfo& info, const Tensor& ids, const Tensor& rows);
   // Removes all rows of a hash table.
@@ -341,6 +348,7 @@ class ParameterServerStrategy {
   const std::vector<std::shared_ptr<const VariableInfo>>& variables() const;
   const Cluster& cluster() const;
   const Consistency& consistency() const;
+  double ema_decay() const;
   // Unique in this process.
   uint64_t number() const;
 

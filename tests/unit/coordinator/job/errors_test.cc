@@ -297,6 +297,8 @@ TEST_CASE("metrics by group want a group, and early stopping a metric that compa
                        "evaluate.exclude_known: only where items are ranked"));
   CHECK(absl::EndsWith(error("{metrics: [auc]}", "{clip: {limit: 0}}"),
                        "train.clip.limit: wanted number > 0; found '0'"));
+  CHECK(absl::EndsWith(error("{metrics: [auc]}", "{ema: {decay: 1}}"),
+                       "train.ema.decay: wanted number > 0, < 1; found '1'"));
 }
 
 TEST_CASE("keys of a model on columns that contradict each other are errors") {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/serve/model_service.h"
 #include "nlohmann/json.hpp"
@@ -116,6 +117,32 @@ TEST_CASE("follow: each checkpoint answers as the model saved at that moment, fo
     CHECK(following.loads == 8);
     following.follower.Look();
     CHECK(following.loads == 8);
+  }
+}
+
+TEST_CASE("follow: of a job with moving averages these answer, as in its saved model", "[serve]") {
+  for (const std::string x : {"oov_buckets: 1", "id: hash"}) {
+    for (const std::string dtype : {"f32", "bf16"}) {
+      CAPTURE(x, dtype);
+      const DataFiles files, others;
+      files.Write("train.csv", Rows());
+      others.Write("train.csv", Rows());
+      const std::string tables = absl::StrCat("tables: {x: {dtype: ", dtype, "}}\n");
+      const std::string averaged = absl::StrReplaceAll(
+          Job(x, tables), {{"batch_size: 8", "batch_size: 8, ema: {decay: 0.9}"}});
+      TrainingJob job(files, averaged), plain(others, Job(x, tables));
+      job.SaveInputs();
+      Following following(job.directory());
+      for (int i = 0; i < 4; ++i) {
+        job.Steps(3);
+        plain.Steps(3);
+        following.follower.Look();
+        CHECK(following.errors.empty());
+        const std::string model = ModelSays(job.Save(files.Path("model")));
+        if (dtype == "f32") CHECK(following.Says() == model);
+        CHECK(model != ModelSays(plain.Save(others.Path("model"))));
+      }
+    }
   }
 }
 
