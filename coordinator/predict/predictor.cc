@@ -2,6 +2,8 @@
 // Then predictions, and the best choices.
 #include "coordinator/predict/predictor.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -36,6 +38,15 @@ absl::Status CheckTables(const model::SavedSource& source) {
   return absl::OkStatus();
 }
 
+// Of the file that lists the inputs; they are replaced as a whole. Empty when it is not there.
+std::string IdentityOf(const std::string& inputs, const std::string& row_format) {
+  struct stat file {};
+  const std::string path = absl::StrCat(inputs, "/", model::kSavedInputs.file);
+  if (stat(path.c_str(), &file) != 0) return "";
+  return absl::StrCat(path, " ", file.st_dev, ".", file.st_ino, ".", file.st_size, ".",
+                      file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec, " ", row_format);
+}
+
 // Whether `a` is the better choice: NaN is the worst.
 bool Better(const Choice& a, const Choice& b) {
   if (a.score != b.score && !(a.score != a.score && b.score != b.score)) {
@@ -64,8 +75,20 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadCheckpoint(const Check
   const std::string inputs = model::InputsOf(place.directory);
   RETURN_IF_ERROR(model::CheckInputsFit(inputs, manifest, source.path()));
   std::unique_ptr<Predictor> predictor(new Predictor);
-  RETURN_IF_ERROR(predictor->ReadJob(inputs, model::kSavedInputs));
+  const std::string identity = IdentityOf(inputs, place.row_format);
+  const bool known =
+      place.inputs != nullptr && !identity.empty() && place.inputs->identity == identity;
+  if (known) {
+    predictor->UseJob(inputs, place.inputs->job);
+    predictor->data_ = place.inputs->data;
+  } else {
+    RETURN_IF_ERROR(predictor->ReadJob(inputs, model::kSavedInputs));
+  }
   RETURN_IF_ERROR(predictor->Build(std::move(source), place.tables, place.row_format));
+  // A directory that was replaced meanwhile is read anew next time.
+  if (!known && place.inputs != nullptr && IdentityOf(inputs, place.row_format) == identity) {
+    *place.inputs = {identity, predictor->job_, predictor->data_};
+  }
   return predictor;
 }
 
@@ -86,14 +109,19 @@ absl::Status Predictor::Build(model::SavedSource source,
 }
 
 absl::Status Predictor::ReadJob(const std::string& directory, const model::ManifestKind& kind) {
-  directory_ = directory;
   ASSIGN_OR_RETURN(const nlohmann::json manifest, model::ReadModelManifest(directory, kind));
   RETURN_IF_ERROR(model::CheckModelFiles(directory, manifest, kind));
-  ASSIGN_OR_RETURN(job_, model::ReadKeptJob(directory, kind));
-  RETURN_IF_ERROR(model::ReadLearned(directory, &job_.dataset).status());
-  model::UseSavedSideTables(directory, &job_.dataset);
-  says_ = job::KindOf(*job_.loss).prediction;
+  ASSIGN_OR_RETURN(job::JobSpec job, model::ReadKeptJob(directory, kind));
+  RETURN_IF_ERROR(model::ReadLearned(directory, &job.dataset).status());
+  model::UseSavedSideTables(directory, &job.dataset);
+  UseJob(directory, std::move(job));
   return absl::OkStatus();
+}
+
+void Predictor::UseJob(const std::string& directory, job::JobSpec job) {
+  directory_ = directory;
+  job_ = std::move(job);
+  says_ = job::KindOf(*job_.loss).prediction;
 }
 
 absl::Status Predictor::BuildFunction(const std::string& row_format) {
@@ -105,7 +133,9 @@ absl::Status Predictor::BuildFunction(const std::string& row_format) {
                                                    " could name: they are wanted as ", of_job));
   }
   const proto::DatasetSpec spec = RowsToPredict(job_, row_format);
-  ASSIGN_OR_RETURN(data_, data::Dataset::WithoutRows(spec));
+  if (data_ == nullptr) {
+    ASSIGN_OR_RETURN(data_, data::Dataset::WithoutRows(spec));
+  }
   model::ModelParts parts(variables_.get(), job_, *data_);
   RETURN_IF_ERROR(parts.CreateTables());
   RETURN_IF_ERROR(job_.model->CreateVariables(&parts));

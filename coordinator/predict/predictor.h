@@ -33,6 +33,14 @@ struct LoadOptions {
   bool verify = false;
 };
 
+// What the inputs beside a job's checkpoints hold, vocabularies above all, in memory: predictors of
+// several checkpoints share it. Used by one loading predictor at a time.
+struct SharedInputs {
+  std::string identity;  // of the files and of the format of rows; empty: nothing was read yet
+  job::JobSpec job;
+  std::shared_ptr<const data::Dataset> data;
+};
+
 // A directory of checkpoints with a number, or the directory of one checkpoint.
 struct CheckpointPlace {
   std::string directory;
@@ -40,6 +48,8 @@ struct CheckpointPlace {
   // The tables of other checkpoints of the job, which share memory; may be null.
   std::shared_ptr<model::CheckpointTables> tables = nullptr;
   std::string row_format = {};  // as in LoadOptions
+  // Used where the inputs are still the same, else read anew; may be null.
+  std::shared_ptr<SharedInputs> inputs = nullptr;
 };
 
 // The scores of rows.
@@ -109,6 +119,7 @@ class Predictor {
  private:
   Predictor() : pool_(env::NewInlinePool()) {}
   absl::Status ReadJob(const std::string& directory, const model::ManifestKind& kind);
+  void UseJob(const std::string& directory, job::JobSpec job);
   absl::Status Build(model::SavedSource source, std::shared_ptr<model::CheckpointTables> tables,
                      const std::string& row_format);
   absl::Status BuildFunction(const std::string& row_format);
@@ -118,7 +129,7 @@ class Predictor {
   int64_t steps_ = 0;
   job::JobSpec job_;
   job::PredictionKind says_ = job::PredictionKind::kNumber;
-  std::unique_ptr<data::Dataset> data_;  // without rows
+  std::shared_ptr<const data::Dataset> data_;  // without rows
   graph::OpRegistry registry_;
   std::unique_ptr<SavedVariables> variables_;
   std::unique_ptr<data::RowReader> reader_;

@@ -364,6 +364,27 @@ TEST_CASE("follow: no request fails while checkpoints come, and each answer is o
   CHECK(following.errors.empty());
 }
 
+TEST_CASE("follow: versions share their vocabularies, until the inputs are others", "[serve]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  TrainingJob job(files, Job("oov_buckets: 1"));
+  job.SaveInputs();
+  const auto inputs = std::make_shared<predict::SharedInputs>();
+  const auto load = [&] {
+    job.Steps(1);
+    return Must(
+        predict::Predictor::LoadCheckpoint({.directory = job.directory(), .inputs = inputs}));
+  };
+  const auto first = load(), second = load();
+  REQUIRE(first->VocabularyOf("x") != nullptr);
+  CHECK(first->VocabularyOf("x") == second->VocabularyOf("x"));
+  fs::rename(job.directory() + "/inputs", job.directory() + "/inputs.old");
+  job.SaveInputs();
+  const auto third = load();
+  CHECK(third->VocabularyOf("x") != first->VocabularyOf("x"));
+  CHECK(third->IdOf("v17") == first->IdOf("v17"));
+}
+
 TEST_CASE("follow: inputs take the place of an earlier job's, and of nothing else", "[serve]") {
   const DataFiles files;
   files.Write("train.csv", Rows());
