@@ -4,8 +4,8 @@
 //   A file that was loaded before, as a link, is not read again. Where a shard's files are those of
 //   a checkpoint that was loaded before and further deltas, only the deltas are read: the other
 //   rows that may differ are those that have changed in memory since that checkpoint, and these are
-//   remembered for the last few. So nothing needs to be known of the history of the two; checkpoints
-//   that build on the last but one, or that come after a job went back, are read in the same way.
+//   remembered for the last few. So nothing needs to be known of the history of the two, and
+//   checkpoints that build on the last but one, or come after a job went back, need no other way.
 //
 //   A shard with other files is read whole, block by block, and compared with what is in memory.
 //

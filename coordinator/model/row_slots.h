@@ -3,7 +3,7 @@
 // version that first names it is handed out, and not again before all versions that name it have
 // ended. So readers need no lock, and a row that two versions have in common is in memory once.
 //
-// Slots are in slabs of at most 1 MiB, which go back to the system when all of their slots are free.
+// Slots are in slabs of at most 1 MiB. A slab of which all slots are free goes back to the system.
 //
 // Thread-safe.
 #pragma once
