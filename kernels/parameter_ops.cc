@@ -250,14 +250,15 @@ void AddFetchAdd(graph::OpRegistry* registry) {
 
 void RegisterRead(graph::OpRegistry* registry, const char* name, int inputs,
                   absl::Status (*infer)(graph::InferenceContext*)) {
-  registry->Register({.name = name,
-                      .min_inputs = inputs,
-                      .max_inputs = inputs,
-                      .stateful = true,
-                      .on_parameter_server = true,
-                      .not_differentiable = true,
-                      .infer = infer,
-                      .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype", kAveragesAttr}});
+  registry->Register(
+      {.name = name,
+       .min_inputs = inputs,
+       .max_inputs = inputs,
+       .stateful = true,
+       .on_parameter_server = true,
+       .not_differentiable = true,
+       .infer = infer,
+       .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype", kAveragesAttr}});
   registry->RegisterKernel(
       name, [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));

@@ -55,8 +55,7 @@ absl::Status CheckEmaDecay(const proto::OptimizerSpec& spec) {
 }
 
 void BeginAverages(const AveragedRows& rows, const int64_t* ids, int64_t begin, int64_t n) {
-  ForEachRow(rows, ids, begin, n,
-             [&](const auto* w, auto* a) { CopyRow(w, rows.width, a); });
+  ForEachRow(rows, ids, begin, n, [&](const auto* w, auto* a) { CopyRow(w, rows.width, a); });
 }
 
 void MoveAverages(const AveragedRows& rows, double decay, const int64_t* ids, int64_t begin,
