@@ -39,8 +39,9 @@ std::string FileName(const std::string& variable) {
   return absl::StrCat(absl::StrReplaceAll(variable, {{"/", "."}}), ".safetensors");
 }
 
-// Streams the rows of a variable (the averages, where they are kept) in the variable's order, independent of its shards; with sharding
-// "hash", in the order of the rows' places, see runtime/base/row_mix.h.
+// Streams the rows of a variable, or its averages where it has them, in the variable's order,
+// independent of its shards; with sharding "hash", in the order of the rows' places, see
+// runtime/base/row_mix.h.
 absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& info,
                        checkpoint::SafetensorsWriter* out) {
   const int64_t row_elements = info.rows() == 0 ? 1 : info.shape.num_elements() / info.rows();
