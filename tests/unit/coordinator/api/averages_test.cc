@@ -164,17 +164,29 @@ TEST_CASE("averages go on from a checkpoint to the bit, on another number of par
     train(&program, 4);
     wanted = program.Averages();
   }
+  const auto start_again = [](CheckpointManager* checkpoints) {
+    Must(checkpoints->Find());
+    REQUIRE(checkpoints->found());
+    ClusterOptions again;
+    again.threads = 2;
+    again.min_epoch = checkpoints->min_epoch();
+    return Must(Cluster::InProcess(1, 1, again));
+  };
   {
-    const Cluster cluster = MustStart(1, 1);
     CheckpointManager checkpoints(options);
+    const Cluster cluster = start_again(&checkpoints);
     Program program(cluster, csv, {}, &checkpoints);
+    {
+      ClusterCoordinator coordinator(program.strategy);
+      CHECK(Must(checkpoints.RunPending(&coordinator, {program.step})).empty());
+    }
     CHECK(program.Averages() == saved);
     train(&program, 4);
     CHECK(program.Averages() == wanted);
   }
   // Without them a program would go on from something else.
-  const Cluster cluster = MustStart(1, 1);
   CheckpointManager checkpoints(options);
+  const Cluster cluster = start_again(&checkpoints);
   ParameterServerStrategy strategy(cluster);
   Must(checkpoints.Restore(&strategy));
   TableOptions table;
