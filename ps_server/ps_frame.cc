@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
@@ -167,11 +168,12 @@ void PsFrame::StartAlone(const Needs& needs) {
   Lane::RunAlone(held, std::move(run), expected > kBorrowedTime);
 }
 
-ClosureId PsFrame::WaitsFor(Lane* lane) const {
+ClosureId PsFrame::WaitsFor(Lane* lane, bool held_everywhere) const {
   ClosureId waits_for = 0;
   for (const Segment& segment : segments_) {
     const SyncStep& sync = segment.request.sync;
-    if (!Runs(segment) || !sync || lane->store()->sync().Applied(sync.after)) continue;
+    if (!Runs(segment) || segment.held_everywhere != held_everywhere) continue;
+    if (!sync || lane->store()->sync().Applied(sync.after)) continue;
     // Other lanes take no part in this plan's steps.
     const std::vector<int>& lanes = segment.plan->lanes;
     if (std::binary_search(lanes.begin(), lanes.end(), lane->index())) {
@@ -179,6 +181,14 @@ ClosureId PsFrame::WaitsFor(Lane* lane) const {
     }
   }
   return waits_for;
+}
+
+ClosureId PsFrame::TellLane(Lane* lane) {
+  if (const ClosureId after = WaitsFor(lane, /*held_everywhere=*/true); after != 0) return after;
+  for (Segment& segment : segments_) {
+    if (segment.held_everywhere) HeldEverywhere(&segment, lane);
+  }
+  return WaitsFor(lane, /*held_everywhere=*/false);
 }
 
 bool PsFrame::Park(Lane* lane, ClosureId after, absl::AnyInvocable<void()> again) {
@@ -196,7 +206,8 @@ bool PsFrame::Park(Lane* lane, ClosureId after, absl::AnyInvocable<void()> again
     if (segment.pieces.empty()) segment.status = Refused(why);
     for (size_t i = 0; i < segment.pieces.size(); ++i) {
       const int of = segment.held_everywhere ? segment.plan->lanes[i] : segment.cut->pieces[i].lane;
-      if (alone || of == lane->index()) segment.pieces[i].status = why;
+      PieceRun& piece = segment.pieces[i];
+      if ((alone || of == lane->index()) && !piece.told) piece.status = why;
     }
   }
   return false;
@@ -206,13 +217,15 @@ void PsFrame::HeldEverywhere(Segment* segment, Lane* lane) {
   const std::vector<int>& lanes = segment->plan->lanes;
   const auto at = std::lower_bound(lanes.begin(), lanes.end(), lane->index());
   if (at == lanes.end() || *at != lane->index()) return;
+  PieceRun& piece = segment->pieces[static_cast<size_t>(at - lanes.begin())];
+  if (std::exchange(piece.told, true)) return;  // before the frame waited
   const function::SegmentRequest& request = segment->request;
   const absl::Duration began = context_->env->Monotonic();
   trace::TraceScope apply(context_->trace, trace::SpanKind::kApply, request.closure, request.step);
   const auto applied =
       lane->store()->HeldEverywhere(request.sync, request.closure, ToSeconds(context_->env->Now()));
   apply.End();
-  segment->pieces[static_cast<size_t>(at - lanes.begin())].status = applied.status();
+  piece.status = applied.status();
   if (!applied.value_or(false)) return;
   segment->plan->apply_pace->Add(context_->env->Monotonic() - began);
   context_->env->FaultPoint("ps.segment.applied");
@@ -222,13 +235,12 @@ void PsFrame::HeldEverywhere(Segment* segment, Lane* lane) {
 void PsFrame::RunInLane(Lane* lane) {
   if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
   bool runs = !overtaken_.load(std::memory_order_relaxed);
-  if (const ClosureId after = runs ? WaitsFor(lane) : ClosureId(0); after != 0) {
+  if (const ClosureId after = runs ? TellLane(lane) : ClosureId(0); after != 0) {
     if (Park(lane, after, [self = shared_from_this(), lane] { self->RunInLane(lane); })) return;
     runs = false;
   }
   for (Segment& segment : segments_) {
     if (!runs || overtaken_.load(std::memory_order_relaxed)) break;
-    if (segment.held_everywhere) HeldEverywhere(&segment, lane);
     if (segment.cut == nullptr) continue;
     for (size_t i = 0; i < segment.pieces.size(); ++i) {
       const LanePiece& piece = segment.cut->pieces[i];
@@ -265,23 +277,23 @@ void PsFrame::RunAlone(const std::vector<Lane*>& lanes) {
     if (lane->setup != directory_->setup) overtaken_.store(true, std::memory_order_relaxed);
     stores.push_back(lane->store());
   }
-  for (Lane* lane : lanes) {
+  std::pair<Lane*, ClosureId> waits{nullptr, 0};
+  for (Lane* lane : lanes) {  // all of them, before the frame waits in one
     if (overtaken_.load(std::memory_order_relaxed)) break;
-    const ClosureId after = WaitsFor(lane);
-    if (after == 0) continue;
+    const ClosureId after = TellLane(lane);
+    if (after != 0 && waits.first == nullptr) waits = {lane, after};
+  }
+  if (waits.first != nullptr) {
     // All lanes are released, and taken again.
     const auto again = [self = shared_from_this()] {
       bool alone = false;
       self->StartAlone(self->FindLanes(&alone));
     };
-    if (!Park(lane, after, again)) Answer(lanes[0]);
+    if (!Park(waits.first, waits.second, again)) Answer(lanes[0]);
     return;
   }
   for (Segment& segment : segments_) {
     if (overtaken_.load(std::memory_order_relaxed)) break;
-    for (Lane* lane : lanes) {
-      if (segment.held_everywhere) HeldEverywhere(&segment, lane);
-    }
     if (segment.cut == nullptr) continue;
     for (size_t i = 0; i < segment.pieces.size(); ++i) {
       segment.pieces[i].status = RunPiece(&segment, i, stores);

@@ -10,7 +10,9 @@
 //
 // A frame of a synchronous step waits in each lane until the previous step is applied there; its
 // updates are held (sync_steps.h). The message that all PS hold a closure's updates is a frame
-// without a segment, which goes to every lane of its plan's shards.
+// without a segment, which goes to every lane of its plan's shards. It may come in one message with
+// segments of the next step, which wait for what it says: so each lane hears it first, and then the
+// rest waits.
 #pragma once
 
 #include <atomic>
@@ -78,6 +80,7 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   struct PieceRun {
     std::vector<Tensor> arguments;
     absl::Status status;
+    bool told = false;  // of `held_everywhere`: this lane has heard it
   };
   struct Segment {
     function::SegmentRequest request;  // its tensors belong to the pieces
@@ -111,8 +114,12 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   void StartAlone(const Needs& needs);
   void RunInLane(Lane* lane);
   void RunAlone(const std::vector<Lane*>& lanes);
-  // The step for which one of the segments must wait in this lane; 0: none.
-  ClosureId WaitsFor(Lane* lane) const;
+  // The step for which one of the segments must wait in this lane; 0: none. First those that say
+  // what others wait for.
+  ClosureId WaitsFor(Lane* lane, bool held_everywhere) const;
+  // Runs the segments that say that updates are held everywhere. Returns the step for which one of
+  // the segments must wait; 0: all others may run.
+  ClosureId TellLane(Lane* lane);
   // Calls `again` when that step is applied. Or refuses everything that would run in this lane, and
   // returns false.
   bool Park(Lane* lane, ClosureId after, absl::AnyInvocable<void()> again);

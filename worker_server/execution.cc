@@ -39,6 +39,7 @@ Execution::Execution(function::ClosureRequest request, env::Env* env, Options op
 
 void Execution::Start() {
   if (tracing()) started_ = options_.trace->Now();
+  if (IsWaitedFor()) BeginInStep();
   if (!IsAlone()) {
     ScheduleStep();
   } else if (options_.plan->pace.expected() <= kBorrowedTime) {
@@ -70,6 +71,29 @@ void Execution::ScheduleStep() {
     self->RunStep();
     self->EndStart();
   });
+}
+
+void Execution::BeginInStep() {
+  in_step_ = true;
+  for (const size_t ps : Servers()) {
+    if (options_.channels[ps] != nullptr) options_.channels[ps]->BeginInStep(request_.sync.first);
+  }
+}
+
+void Execution::EndInStep() {
+  if (!std::exchange(in_step_, false)) return;
+  for (const size_t ps : Servers()) {
+    if (options_.channels[ps] != nullptr) options_.channels[ps]->EndInStep(request_.sync.first);
+  }
+}
+
+std::vector<size_t> Execution::Servers() const {
+  const std::vector<int>& calls = options_.plan->ps_calls;
+  std::vector<size_t> servers;
+  for (size_t ps = 0; ps < calls.size() && ps < options_.channels.size(); ++ps) {
+    if (calls[ps] > 0) servers.push_back(ps);
+  }
+  return servers;
 }
 
 void Execution::BeginStart() {
@@ -206,12 +230,13 @@ void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> i
       done(std::move(reply));
     };
   }
-  if (request_.sync) {
-    channel->Call(std::move(frame), std::move(done), PsChannel::Travel::kAlone);
-    return;
-  }
   const size_t at = static_cast<size_t>(target.ps);
   const bool first = target.segment == 0;
+  if (request_.sync) {
+    channel->Call(std::move(frame), std::move(done),
+                  first ? PsChannel::Travel::kFollows : PsChannel::Travel::kAlone);
+    return;
+  }
   if (first && options_.plan->ps_calls[at] > 1) {
     done = [self = shared_from_this(), channel, at,
             done = std::move(done)](absl::StatusOr<std::vector<Tensor>> reply) mutable {
@@ -276,10 +301,7 @@ struct Told {
 
 void Execution::TellHeld(std::vector<Tensor> results) {
   env_->FaultPoint("worker.step.applied");
-  std::vector<size_t> servers;
-  for (size_t ps = 0; ps < options_.plan->ps_calls.size(); ++ps) {
-    if (options_.plan->ps_calls[ps] > 0) servers.push_back(ps);
-  }
+  const std::vector<size_t> servers = Servers();
   if (servers.empty()) {
     Finish(absl::OkStatus(), std::move(results));
     return;
@@ -290,6 +312,9 @@ void Execution::TellHeld(std::vector<Tensor> results) {
     absl::MutexLock lock(&told->mu);
     told->left = servers.size();
   }
+  // Whoever waits for this closure goes with its confirmation.
+  const auto travel =
+      std::exchange(in_step_, false) ? PsChannel::Travel::kConfirms : PsChannel::Travel::kAlone;
   for (const size_t ps : servers) {
     // The channel exists, because the PS has answered.
     options_.channels[ps]->Call(
@@ -305,7 +330,7 @@ void Execution::TellHeld(std::vector<Tensor> results) {
           if (status.ok()) ++self->step_;
           self->Finish(status, status.ok() ? std::move(told->results) : std::vector<Tensor>());
         },
-        PsChannel::Travel::kAlone);
+        travel);
   }
 }
 
@@ -341,6 +366,7 @@ void Execution::Finish(absl::Status status, std::vector<Tensor> results) {
   if (!status.ok() && !GetDetail(status)) {
     status = WithDetail(std::move(status), {ErrorCause::kApplication, false, options_.task, 0});
   }
+  EndInStep();
   Trace(trace::SpanKind::kStep, &step_started_);
   Trace(trace::SpanKind::kClosure, &started_);
   function::ClosureReply reply = Report();

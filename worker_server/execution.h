@@ -88,8 +88,19 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // The step's error, with the examples that caused it as far as these are known.
   absl::Status Blamed(const absl::Status& status) const;
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
+  // Whether it confirms that its gradients are held everywhere, and other closures of this worker
+  // wait for that: of a synchronous step that is not free, and without backups.
+  bool IsWaitedFor() const {
+    return request_.sync && !request_.sync.free && request_.sync.backup == 0;
+  }
+  // Tells the channels of the plan's PS that this closure of its step is under way, and that it is
+  // no more.
+  void BeginInStep();
+  void EndInStep();
+  // Those that the plan calls, ascending.
+  std::vector<size_t> Servers() const;
   // For a synchronous step, when all gradients of this closure are held: tells all PS so, and ends
-  // the attempt when they have confirmed it.
+  // the attempt when they have answered.
   void TellHeld(std::vector<Tensor> results);
   function::SegmentRequest NewFrame(uint32_t segment) const;
   void Finish(absl::Status status, std::vector<Tensor> results);
@@ -116,6 +127,7 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // By PS: whether it has answered and will get another frame in this step. Set by the reply,
   // cleared by the run.
   std::vector<char> working_;
+  bool in_step_ = false;        // between BeginInStep and the confirmation, or EndInStep
   absl::Duration last_report_;  // on the monotonic clock
 };
 

@@ -57,12 +57,11 @@ void PsChannel::Open(Ready ready) {
 }
 
 void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel) {
-  Calls calls;
-  if (travel == Travel::kAlone) {
-    calls.emplace_back(std::move(request), std::move(done));
-    Send(std::move(calls));
+  if (travel == Travel::kAlone || travel == Travel::kFollows || travel == Travel::kConfirms) {
+    CallInStep(std::move(request), std::move(done), travel);
     return;
   }
+  Calls calls;
   {
     absl::MutexLock lock(&mu_);
     const bool late = travel == Travel::kFirst && held_.empty() &&
@@ -84,6 +83,63 @@ void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel)
     }
   }
   Send(std::move(calls));
+}
+
+void PsChannel::CallInStep(function::SegmentRequest request, Done done, Travel travel) {
+  Calls calls;
+  bool tick = false;
+  {
+    absl::MutexLock lock(&mu_);
+    Calls following;
+    if (travel == Travel::kConfirms) following = steps_.End(request.sync.first);
+    const bool kept = travel == Travel::kFollows && closed_.ok() && steps_.Keep(&request, &done);
+    if (!following.empty()) {
+      calls.push_back(steps_.InCompany(std::move(request), std::move(done)));
+    } else if (!kept) {
+      calls.emplace_back(std::move(request), std::move(done));
+    }
+    for (auto& call : following) calls.push_back(std::move(call));
+    tick = steps_.waiting() && !step_tick_;
+    step_tick_ = step_tick_ || tick;
+  }
+  if (tick) ScheduleStepTick();
+  if (!calls.empty()) Send(std::move(calls));
+}
+
+void PsChannel::BeginInStep(ClosureId step) {
+  absl::MutexLock lock(&mu_);
+  steps_.Begin(step);
+}
+
+void PsChannel::EndInStep(ClosureId step) {
+  Calls calls;
+  {
+    absl::MutexLock lock(&mu_);
+    calls = steps_.End(step);
+  }
+  if (!calls.empty()) Send(std::move(calls));
+}
+
+void PsChannel::ScheduleStepTick() {
+  loop_->PostAfter(kStepTick, [weak = weak_from_this()] {
+    if (auto channel = weak.lock()) channel->OnStepTick();
+  });
+}
+
+void PsChannel::OnStepTick() {
+  Calls late;
+  bool again = false;
+  {
+    absl::MutexLock lock(&mu_);
+    late = steps_.Tick();
+    step_tick_ = again = steps_.waiting() && closed_.ok();
+  }
+  for (auto& call : late) {
+    Calls alone;
+    alone.push_back(std::move(call));
+    Send(std::move(alone));
+  }
+  if (again) ScheduleStepTick();
 }
 
 void PsChannel::EndStart() {
@@ -146,6 +202,7 @@ void PsChannel::Close(absl::Status reason) {
     stream = stream_;
     waiting.swap(held_);
     for (auto& call : std::exchange(waiting_, {})) waiting.push_back(std::move(call));
+    for (auto& call : steps_.TakeKept()) waiting.push_back(std::move(call));
   }
   if (stream != nullptr) stream->Break(reason);
   for (auto& [request, done] : waiting) done(reason);

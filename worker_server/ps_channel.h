@@ -14,6 +14,7 @@
 #include "runtime/env/env.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/transport.h"
+#include "worker_server/step_calls.h"
 
 namespace coxswain::worker {
 
@@ -40,7 +41,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     // Checked four times in this period, so the actual timeout may be up to a quarter longer.
     absl::Duration silence_timeout = absl::Seconds(5);
   };
-  using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+  using Done = PsCallDone;
   using Ready = absl::AnyInvocable<void(absl::Status)>;
 
   // The loop runs timers. `env` and `transport` must outlive the channel; `loop` must outlive the
@@ -62,7 +63,11 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     kEndsWork,  // the last of a step for which BeginWork was called
     kAlone,     // neither waits nor takes others along: of a synchronous step, whose frames may
                 // have to wait for that of another closure
+    kFollows,   // the first of a closure of a synchronous step: see StepCalls
+    kConfirms,  // the confirmation of such a closure, for which BeginInStep was called
   };
+  // What waits for another closure does so for one to two of these at most.
+  static constexpr absl::Duration kStepTick = absl::Milliseconds(500);
   // `request.call` is filled in. `done` is called once, on any thread, maybe before Call returns.
   void Call(function::SegmentRequest request, Done done, Travel travel = Travel::kAtOnce);
   // A step has its rows and will send a frame with kEndsWork; if it will not, it must call EndWork.
@@ -71,6 +76,10 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   // A step is about to look up rows, until EndStart.
   void BeginStart() { starting_.fetch_add(1); }
   void EndStart();
+  // A closure of this synchronous step is under way on this worker. If it ends without having sent
+  // its confirmation (kConfirms), it must call EndInStep.
+  void BeginInStep(ClosureId step);
+  void EndInStep(ClosureId step);
   // Calls under way fail with `reason`, in their order, and so do later calls.
   void Close(absl::Status reason);
 
@@ -90,7 +99,10 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   net::Transport* transport_;
   const Options options_;
   std::atomic<int> starting_{0};
-  using Calls = std::vector<std::pair<function::SegmentRequest, Done>>;
+  using Calls = PsCalls;
+  void CallInStep(function::SegmentRequest request, Done done, Travel travel);
+  void ScheduleStepTick();
+  void OnStepTick();
   // Sends the calls as one frame, over the existing stream or a new one.
   void Send(Calls calls) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -101,6 +113,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   int working_ ABSL_GUARDED_BY(mu_) = 0;  // steps that have their rows and will send a frame
   Calls waiting_ ABSL_GUARDED_BY(mu_);    // first frames that wait for one of those
   Calls held_ ABSL_GUARDED_BY(mu_);       // last frames that wait for first frames
+  StepCalls steps_ ABSL_GUARDED_BY(mu_);
+  bool step_tick_ ABSL_GUARDED_BY(mu_) = false;  // is scheduled
   uint64_t frames_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t bytes_sent_ ABSL_GUARDED_BY(mu_) = 0;
 };

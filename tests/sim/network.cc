@@ -30,6 +30,18 @@ net::Message CopyOf(const net::Message& message) {
   return copy;
 }
 
+bool IsFrame(uint16_t type) {
+  switch (static_cast<net::MessageType>(type)) {
+    case net::MessageType::kFrame:
+    case net::MessageType::kFrames:
+    case net::MessageType::kFrameReply:
+    case net::MessageType::kFrameReplies:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Of what is the same in every run: protobuf maps have no order.
 uint64_t HashOf(const net::Message& message) {
   uint64_t hash = message.type;
@@ -131,6 +143,7 @@ struct Link : std::enable_shared_from_this<Link> {
       }
       if (to == kClient) established = true;
       ++network->messages_;
+      network->frame_messages_ += IsFrame(item.message.type);
       net::Message copy = CopyOf(item.message);
       world()->Note(kNoteMessage, id * 2 + static_cast<uint64_t>(to), HashOf(copy), [&] {
         return absl::StrCat(side[1 - to].life ? side[1 - to].life->name : "?", " -> ",

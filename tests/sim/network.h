@@ -96,6 +96,8 @@ class Network {
 
   size_t max_message_bytes() const { return options_.max_message_bytes; }
   uint64_t messages() const { return messages_; }
+  // Of these, frames and answers to them.
+  int64_t frame_messages() const { return frame_messages_; }
   int64_t duplicates() const { return duplicates_; }  // delivered
 
  private:
@@ -136,6 +138,7 @@ class Network {
   std::function<bool(int node, const net::Message&)> swallows_;
   std::function<bool(int node, const net::Message&)> on_message_;
   uint64_t messages_ = 0;
+  int64_t frame_messages_ = 0;
   int64_t duplicates_ = 0;
   uint64_t last_link_ = 0;
 };

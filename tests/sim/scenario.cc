@@ -158,6 +158,7 @@ Outcome RunWorld(const MakeScenario& make, uint64_t seed) {
   outcome.trace_hash = world.trace_hash();
   outcome.events = world.events();
   outcome.time = world.now();
+  outcome.frame_messages = site.network()->frame_messages();
   outcome.totals = job.totals;
   outcome.faults = faults.by_kind();
   if (const int64_t twice = site.network()->duplicates(); twice > 0) {

@@ -30,6 +30,7 @@ struct Outcome {
   uint64_t trace_hash = 0;
   uint64_t events = 0;
   absl::Duration time;  // virtual
+  int64_t frame_messages = 0;
   Job::Totals totals;
   std::map<std::string, int64_t> faults;
   std::map<std::string, int64_t> fault_points;

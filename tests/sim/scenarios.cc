@@ -528,6 +528,27 @@ Scenario SynchronousSteps(Random* random) {
   return s;
 }
 
+Scenario QuietSteps(Random* random) {
+  Scenario s;
+  s.job.ps = static_cast<int>(random->Between(1, 3));
+  s.job.workers = static_cast<int>(random->Between(1, 5));
+  s.job.window = 24;
+  // So the next closure has read its examples when one's gradients are there.
+  s.site.env.segment_time = absl::Milliseconds(20);
+  s.site.network.spikes = 0;
+  s.faults.most = 0;
+  s.faults.ambushes = 0;
+  SyncFitOptions fit;
+  fit.steps = kQuietSteps;
+  fit.replicas = s.job.workers;
+  fit.alike = true;
+  fit.shards = 2 * s.job.ps;
+  fit.optimizer = fit.table_optimizer = OptimizerSpec(Sgd{.learning_rate = 0.05});
+  fit.seed = random->Next();
+  s.workload = NewSyncFit(fit);
+  return s;
+}
+
 Scenario BackupSteps(Random* random) {
   Scenario s = StepFaults(random);
   TicketOptions tickets;

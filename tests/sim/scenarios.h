@@ -51,6 +51,9 @@ Scenario ElasticWorkers(Random* random);
 Scenario SwallowedMessages(Random* random);
 // Synchronous steps under all faults; and closures that may be behind by little.
 Scenario SynchronousSteps(Random* random);
+// As many closures a step as there are workers, and nothing fails.
+constexpr int64_t kQuietSteps = 40;
+Scenario QuietSteps(Random* random);
 // Those that do without their slowest closures, and those that are applied in any order.
 Scenario BackupSteps(Random* random);
 Scenario FreeSteps(Random* random);

@@ -179,6 +179,7 @@ class SyncFit final : public Workload {
       step.begin = closures();
       step.size = random.Chance(0.2) ? random.Between(1, options_.replicas) : options_.replicas;
       step.function = random.Chance(0.15) ? 1 : 0;
+      if (options_.alike) step = {closures(), options_.replicas, 0};
       step_of_.insert(step_of_.end(), static_cast<size_t>(step.size), steps_.size());
       steps_.push_back(step);
     }

@@ -170,6 +170,7 @@ std::unique_ptr<Workload> NewTableFit(const TableFitOptions& options);
 struct SyncFitOptions {
   int64_t steps = 30;
   int64_t replicas = 3;  // some steps have fewer
+  bool alike = false;    // none has, and all are of one function
   bool mean = false;
   int shards = 3;     // of the table
   bool hash = false;  // the table is a hash table

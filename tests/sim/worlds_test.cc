@@ -154,6 +154,26 @@ TEST_CASE(
   CHECK(result.sum.totals.ps_recoveries > 0);
 }
 
+TEST_CASE("a closure of a synchronous step costs 4 messages for each PS", "[sim][messages]") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    int ps = 0, workers = 0;
+    const Outcome outcome = RunWorld(
+        [&](Random* random) {
+          Scenario s = QuietSteps(random);
+          ps = s.job.ps, workers = s.job.workers;
+          return s;
+        },
+        seed);
+    INFO("seed " << seed << ": " << ps << " PS, " << workers << " workers");
+    CHECK(outcome.violation == "");
+    // The first look-up goes by itself, and so does the last confirmation, and once in a while one
+    // whose next closure comes late. It would be 6 otherwise.
+    const int64_t channels = int64_t{ps} * workers;
+    CHECK(outcome.frame_messages >= channels * (4 * kQuietSteps + 2));
+    CHECK(outcome.frame_messages <= channels * (4 * kQuietSteps + 4));
+  }
+}
+
 TEST_CASE(
     "a step with backups takes the same closures on every shard, and what it does without is used "
     "once, later",

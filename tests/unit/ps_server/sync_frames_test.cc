@@ -26,7 +26,8 @@ proto::ShardSpec Counter(ShardId id) {
   return WholeOf(VariableOf(absl::StrCat("n", id), {1}, false, {}, DType::kI64), id);
 }
 
-// Counters 1 and 2, each in a lane of its own, and plan 1, which adds to both.
+// Counters 1 and 2, each in a lane of its own; plan 1, which adds to both; and plan 2, which adds 1
+// to the first and what that was to the second, and needs both lanes at once.
 struct Ps : PsDaemon {
   explicit Ps(int lanes) : PsDaemon(0, lanes) {
     REQUIRE(Create({Counter(1), Counter(2)}).ok());
@@ -36,13 +37,23 @@ struct Ps : PsDaemon {
     auto function = b.Finish();
     REQUIRE(function.ok());
     REQUIRE(Register(1, *function).ok());
+    graph::GraphBuilder together("together", &ClusterOps());
+    const Output by = together.Argument("one", DType::kI64, Shape{1});
+    Attrs first = testing::ReadOf(1, Shape{1});
+    first["dtype"] = DType::kI64;
+    together.Target("AssignAddVariable", {together.Op("ReadVariable", {}, first)}, ShardOf(2));
+    together.Target("AssignAddVariable", {by}, ShardOf(1));
+    function = together.Finish();
+    REQUIRE(function.ok());
+    REQUIRE(Register(2, *function).ok());
   }
-  net::Message Of(ClosureId closure, const SyncStep& step, uint32_t segment = 0) const {
+  net::Message Of(ClosureId closure, const SyncStep& step, uint32_t segment = 0,
+                  PlanId plan = 1) const {
     function::SegmentRequest request;
     request.session = session();
     request.call = closure;
     request.closure = closure;
-    request.plan = 1;
+    request.plan = plan;
     request.segment = segment;
     request.sync = step;
     if (segment == 0) request.tensors = {Tensor::FromVector<int64_t>({1})};
@@ -130,6 +141,63 @@ TEST_CASE("a frame that tells of a step that cannot be is refused, and changes n
   const absl::Status told = PsDaemon::Push(worker.get(), ps.Of(1, {.first = 1, .count = 3}, kHeld));
   CHECK(told.code() == absl::StatusCode::kInvalidArgument);
   CHECK(ps.Value(1) == 0);
+}
+
+// Both in one message.
+net::Message Together(net::Message first, net::Message second) {
+  std::vector<net::Message> parts;
+  parts.push_back(std::move(first));
+  parts.push_back(std::move(second));
+  return function::JoinMessages(net::MessageType::kFrames, std::move(parts));
+}
+
+// What the answers to a joined message say, in the order of its parts.
+std::vector<absl::Status> RepliesOf(PsPeer* worker) {
+  net::Message joined = worker->Receive();
+  CHECK(joined.type == static_cast<uint16_t>(net::MessageType::kFrameReplies));
+  auto parts = function::SplitMessages(std::move(joined));
+  REQUIRE(parts.ok());
+  std::vector<absl::Status> statuses;
+  for (net::Message& part : *parts) {
+    auto reply = function::DecodeSegmentReply(std::move(part));
+    REQUIRE(reply.ok());
+    statuses.push_back(reply->status);
+  }
+  return statuses;
+}
+
+TEST_CASE("a confirmation that comes with what waits for it is heard first, in every lane",
+          "[sync]") {
+  // Plan 2 needs both lanes at once.
+  const PlanId plan = GENERATE(1, 2);
+  const int lanes = GENERATE(1, 2);
+  INFO("plan " << plan << ", " << lanes << " lanes");
+  Ps ps(lanes);
+  constexpr SyncStep kBoth{.first = 3, .count = 2, .after = 1};
+  auto worker = ps.ConnectWorker(0), other = ps.ConnectWorker(0, 1);
+  CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kFirst, 0, plan)).ok());
+  CHECK(PsDaemon::Push(other.get(), ps.Of(2, kFirst, 0, plan)).ok());
+  worker->Send(Together(ps.Of(3, kBoth, 0, plan), ps.Of(1, kFirst, kHeld, plan)));
+  CHECK_FALSE(worker->HasMessage());  // the step lacks a closure
+  CHECK(ps.Value(1) == 0);
+  SECTION("the last of the step") {
+    CHECK(PsDaemon::Push(other.get(), ps.Of(2, kFirst, kHeld, plan)).ok());
+    CHECK(ps.Value(1) == 2);
+    CHECK(RepliesOf(worker.get()) == std::vector<absl::Status>(2));
+  }
+  SECTION("the last of the step with what waits for both") {
+    other->Send(Together(ps.Of(2, kFirst, kHeld, plan), ps.Of(4, kBoth, 0, plan)));
+    CHECK(ps.Value(1) == 2);
+    CHECK(RepliesOf(worker.get()) == std::vector<absl::Status>(2));
+    CHECK(RepliesOf(other.get()) == std::vector<absl::Status>(2));
+  }
+  SECTION("said again by itself, it is answered at once") {
+    CHECK(PsDaemon::Push(worker.get(), ps.Of(1, kFirst, kHeld, plan)).ok());
+    CHECK_FALSE(worker->HasMessage());
+    CHECK(PsDaemon::Push(other.get(), ps.Of(2, kFirst, kHeld, plan)).ok());
+    CHECK(ps.Value(1) == 2);
+    CHECK(RepliesOf(worker.get()) == std::vector<absl::Status>(2));
+  }
 }
 
 // What the coordinator says: a step takes these closures.

@@ -62,6 +62,18 @@ struct Setup {
         },
         travel);
   }
+  void CallInStep(int number, const SyncStep& step, PsChannel::Travel travel) {
+    function::SegmentRequest request;
+    request.session = 5;
+    request.closure = static_cast<ClosureId>(number);
+    request.sync = step;
+    channel->Call(
+        std::move(request),
+        [this, number](absl::StatusOr<std::vector<Tensor>> result) {
+          done.Put({number, result.status()});
+        },
+        travel);
+  }
   // Whether exactly these closures' frames have come, as `messages` messages.
   void ExpectFrames(const std::vector<ClosureId>& closures, bool as_one) {
     for (const ClosureId closure : closures) {
@@ -280,6 +292,101 @@ TEST_CASE("frames that wait for others fail when the channel closes", "[worker]"
   s.Call(3, Travel::kFirst);
   CHECK(s.done.Take("the end of one that came late").second.message() == "over");
   CHECK(s.ps.frames.empty());
+}
+
+// Closures of synchronous steps: 1 and 2 are of one, 3 of the next.
+constexpr SyncStep kStep{.first = 1, .count = 2}, kNextStep{.first = 3, .count = 1, .after = 1};
+
+TEST_CASE("the first call of a closure goes with the last confirmation of the step before it",
+          "[worker][sync]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginInStep(1);
+  s.channel->BeginInStep(1);
+  s.CallInStep(3, kNextStep, Travel::kFollows);
+  CHECK(s.ps.frames.empty());
+  s.CallInStep(1, kStep, Travel::kAlone);  // a push of theirs
+  s.ExpectFrames({1}, false);
+  s.CallInStep(1, kStep, Travel::kConfirms);  // not the last: nobody waits for it here
+  s.ExpectFrames({1}, false);
+  s.CallInStep(2, kStep, Travel::kConfirms);
+  s.ExpectFrames({2, 3}, true);
+  s.CallInStep(4, {.first = 4, .count = 1, .after = 3}, Travel::kFollows);
+  s.ExpectFrames({4}, false);    // nothing of step 3 is under way here
+  CHECK(s.loop.started() == 2);  // that of the stream, and one for what waits
+}
+
+TEST_CASE("a first call goes alone when the closure that it waits for ends without a confirmation",
+          "[worker][sync]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginInStep(1);
+  s.CallInStep(3, kNextStep, Travel::kFollows);
+  CHECK(s.ps.frames.empty());
+  s.channel->EndInStep(1);
+  s.ExpectFrames({3}, false);
+}
+
+TEST_CASE("a first call does not wait for a closure that hangs", "[worker][sync]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginInStep(1);
+  s.CallInStep(3, kNextStep, Travel::kFollows);
+  s.loop.Fire();
+  CHECK(s.ps.frames.empty());
+  s.loop.Fire();
+  s.ExpectFrames({3}, false);
+  s.loop.Fire();
+  CHECK(s.ps.frames.empty());
+  s.CallInStep(1, kStep, Travel::kConfirms);
+  s.ExpectFrames({1}, false);
+}
+
+TEST_CASE("a confirmation whose answer is late is sent once more by itself, and answered once",
+          "[worker][sync]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginInStep(1);
+  s.CallInStep(3, kNextStep, Travel::kFollows);
+  s.CallInStep(1, kStep, Travel::kConfirms);
+  const FakePs::Frame confirmation = s.ps.frames.Take("the confirmation");
+  const FakePs::Frame look_up = s.ps.frames.Take("the look-up");
+  SECTION("not if the answer has come") {
+    confirmation.Answer({});
+    CHECK(s.done.Take("the confirmation's end").first == 1);
+    for (int i = 0; i < 3; ++i) s.loop.Fire();
+    CHECK(s.ps.frames.empty());
+  }
+  SECTION("if it has not") {
+    s.loop.Fire();
+    CHECK(s.ps.frames.empty());
+    s.loop.Fire();
+    const FakePs::Frame again = s.ps.frames.Take("the same again");
+    CHECK(again.request.closure == 1);
+    CHECK(again.request.sync.first == 1);
+    s.loop.Fire();
+    s.loop.Fire();
+    CHECK(s.ps.frames.empty());
+    again.Answer({});
+    CHECK(s.done.Take("the confirmation's end") == std::pair<int, absl::Status>{1, {}});
+    confirmation.Answer({});
+    look_up.Answer({});
+    CHECK(s.done.Take("the look-up's end") == std::pair<int, absl::Status>{3, {}});
+    CHECK(s.done.empty());
+  }
+}
+
+TEST_CASE("what waits for a step fails when the channel closes", "[worker][sync]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginInStep(1);
+  s.CallInStep(3, kNextStep, Travel::kFollows);
+  s.channel->Close(absl::CancelledError("over"));
+  CHECK(s.done.Take("the look-up's end").second.message() == "over");
+  s.CallInStep(4, kNextStep, Travel::kFollows);
+  CHECK(s.done.Take("the end of one that came late").second.message() == "over");
+  s.CallInStep(1, kStep, Travel::kConfirms);
+  CHECK(s.done.Take("the confirmation's end").second.message() == "over");
 }
 
 TEST_CASE("every call of a joined frame gets its own answer", "[worker]") {
