@@ -240,6 +240,7 @@ void PsService::ApplyStep(const proto::ApplyStep& request, Reply reply) {
   step.count = request.count();
   step.backup = request.backup();
   step.mean = request.mean();
+  step.each = request.each();
   auto chosen = std::make_shared<std::vector<ClosureId>>();
   for (const uint64_t closure : request.closures()) chosen->push_back(ClosureId(closure));
   auto errors = std::make_shared<std::vector<absl::Status>>(frames_.lanes.size());

@@ -130,19 +130,33 @@ absl::StatusOr<ShardStore::Cut> ShardStore::Snapshot(ShardId id) const {
 absl::StatusOr<bool> ShardStore::HeldEverywhere(const SyncStep& step, ClosureId closure,
                                                 double seconds) {
   RETURN_IF_ERROR(sync_.Check(step, closure));
-  const std::optional<SyncSteps::Ready> ready = sync_.HeldEverywhere(step, closure);
-  if (ready) Apply(*ready, seconds);
-  return ready.has_value();
+  std::optional<SyncSteps::Ready> ready = sync_.HeldEverywhere(step, closure);
+  if (!ready) return false;
+  Apply(*std::move(ready), seconds);
+  return true;
 }
 
 absl::Status ShardStore::ApplyChosen(const SyncStep& step, const std::vector<ClosureId>& chosen,
                                      double seconds) {
-  ASSIGN_OR_RETURN(const std::optional<SyncSteps::Ready> ready, sync_.Choose(step, chosen));
-  if (ready) Apply(*ready, seconds);
+  ASSIGN_OR_RETURN(std::optional<SyncSteps::Ready> ready, sync_.Choose(step, chosen));
+  if (ready) Apply(*std::move(ready), seconds);
   return absl::OkStatus();
 }
 
-void ShardStore::Apply(const SyncSteps::Ready& ready, double seconds) {
+void ShardStore::Apply(SyncSteps::Ready ready, double seconds) {
+  if (!ready.step.each) {
+    ApplyAsOne(ready, seconds);
+    return;
+  }
+  for (auto& [closure, contribution] : ready.of) {
+    SyncSteps::Ready one;
+    one.step.first = closure;
+    one.of.emplace(closure, std::move(contribution));
+    ApplyAsOne(one, seconds);
+  }
+}
+
+void ShardStore::ApplyAsOne(const SyncSteps::Ready& ready, double seconds) {
   // By shard and key, each in the order of the closures. Closures of one step run one function; the
   // kind is part of the key because peers may not keep to this.
   using Key = std::pair<uint32_t, graph::Update::Kind>;

@@ -78,7 +78,8 @@ class ShardStore {
   // The synchronous steps of these shards.
   SyncSteps& sync() { return sync_; }
   // See SyncSteps. True: this was the last closure of the step, and the step has been applied, as
-  // one update of each shard, whose ledger now has all of its closures. `seconds`: see
+  // one update of each shard (or one for each closure: SyncStep::each), whose ledger now has all of
+  // its closures. `seconds`: see
   // SegmentTransaction::Commit. Errors: those of SyncSteps::Check.
   absl::StatusOr<bool> HeldEverywhere(const SyncStep& step, ClosureId closure, double seconds = 0);
   // Applies a step with backups, with the closures that the coordinator has chosen; nothing where
@@ -110,7 +111,8 @@ class ShardStore {
 
   absl::Status CheckNew(const proto::ShardSpec& spec) const;
   absl::StatusOr<std::shared_ptr<Entry>> FindEntry(ShardId id) const;
-  void Apply(const SyncSteps::Ready& ready, double seconds);
+  void Apply(SyncSteps::Ready ready, double seconds);
+  void ApplyAsOne(const SyncSteps::Ready& ready, double seconds);
 
   // Shared, so that a transaction notices when a shard was removed before its commit. The map's
   // order must not be observable: use Ids() to list shards.

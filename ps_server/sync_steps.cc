@@ -27,7 +27,7 @@ absl::Status SyncSteps::Check(const SyncStep& step, ClosureId closure) const {
   }
   const SyncStep& known = found->second.step;
   if (known.count == step.count && known.mean == step.mean && known.backup == step.backup &&
-      known.free == step.free) {
+      known.free == step.free && known.each == step.each) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat("closure ", closure, ": the step from ",

@@ -146,6 +146,7 @@ std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& 
 SyncStep ClusterCoordinator::KindOfStep(size_t tickets) const {
   SyncStep kind;
   kind.mean = consistency_.reduce == GradientReduction::kMean;
+  kind.each = consistency_.reduce == GradientReduction::kNone;
   kind.free = consistency_.mode != ConsistencyMode::kSync;
   const auto beyond = static_cast<int64_t>(tickets) - consistency_.batches();
   if (!kind.free) {

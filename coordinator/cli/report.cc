@@ -76,10 +76,14 @@ Json EvaluationsJson(const runner::JobResult& result) {
 }
 
 Json ConsistencyJson(const Consistency& c) {
-  return {{"mode", job::ToWord(c.mode)}, {"max_staleness", c.max_staleness},
-          {"replicas", c.replicas},      {"reduce", job::ToWord(c.reduce)},
-          {"backup", c.backup},          {"accumulate", c.accumulate},
-          {"batches", c.batches()},      {"staleness_rate", job::ToWord(c.staleness_rate)}};
+  return {{"mode", job::ToWord(c.mode)},
+          {"max_staleness", c.max_staleness},
+          {"replicas", c.replicas},
+          {"reduce", job::ToWord(c.reduce)},
+          {"backup", c.backup},
+          {"accumulate", c.accumulate},
+          {"batches", c.batches_per_update()},
+          {"staleness_rate", job::ToWord(c.staleness_rate)}};
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ void Controller::TellChosen() {
     apply->set_count(step.count);
     apply->set_backup(step.backup);
     apply->set_mean(step.mean);
+    apply->set_each(step.each);
     for (const ClosureId id : choice->chosen) apply->add_closures(id.number());
     auto gather = NewStatusGather(
         [this, first = step.first, generation = layout_.generation()](const absl::Status& status) {

@@ -44,6 +44,10 @@ void CheckKeysOfModes(const JobReader& reader, const SectionView& view) {
     reader.Error("train.consistency.reduce",
                  "only with modes `sync` and `hybrid`, or with `accumulate`");
   }
+  if (consistency.reduce == GradientReduction::kNone && consistency.accumulate > 1) {
+    reader.Error("train.consistency.reduce",
+                 "with `accumulate` an update is of all its microbatches; wanted mean or sum");
+  }
 }
 
 }  // namespace
@@ -52,6 +56,7 @@ void CheckConsistency(const JobReader& reader, const SectionView& view) {
   CheckKeysOfModes(reader, view);
   const Consistency& consistency = reader.job->train.consistency;
   if (consistency.mode == ConsistencyMode::kSync &&
+      consistency.reduce != GradientReduction::kNone &&
       consistency.staleness_rate != StalenessRate::kNone) {
     reader.Error("train.consistency.staleness_rate",
                  "with mode `sync` no gradient is late; wanted none");

@@ -424,7 +424,8 @@ constexpr SchemaKey kConsistencyKeys[] = {
         .Min(1)
         .Max(Consistency::kMostReplicas),
     Key<&Consistency::reduce>("reduce", "mean",
-                              "what an update of several batches is of their gradients"),
+                              "what an update of several batches is of their gradients; none: each "
+                              "is an update of its own, in the order of the batches"),
     Key<&Consistency::backup>("backup", "0",
                               "`sync`: how many more batches are tried than an update takes: the "
                               "slowest go back, and are visited in a later update")

@@ -28,7 +28,8 @@ struct EnumWords<ConsistencyMode> {
 template <>
 struct EnumWords<GradientReduction> {
   static constexpr EnumWord<GradientReduction> kAll[] = {{"mean", GradientReduction::kMean},
-                                                         {"sum", GradientReduction::kSum}};
+                                                         {"sum", GradientReduction::kSum},
+                                                         {"none", GradientReduction::kNone}};
 };
 
 template <>

@@ -162,6 +162,7 @@ absl::Status JobRunner::Prepare() {
   state.seed = job_.train.seed;
   state.steps_per_function = job_.train.steps_per_function;
   state.replicas = replicas();
+  state.each_alone = job_.train.consistency.reduce == GradientReduction::kNone;
   state.free_steps = free_steps();
   tracker_ = std::make_shared<RunTracker>(std::move(state), epochs_.sizes,
                                           job_.train.on_error != ErrorPolicy::kIgnore);
@@ -202,16 +203,27 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
   RETURN_IF_ERROR(same("train.batch_size", static_cast<uint64_t>(state.batch_size),
                        static_cast<uint64_t>(job_.train.batch_size)));
   RETURN_IF_ERROR(same("train.seed", state.seed, job_.train.seed));
-  if (state.replicas != replicas() || state.free_steps != free_steps()) {
-    const auto say = [](int64_t n, bool free) {
+  const auto& closures = checkpoints_->manifest().closures;
+  if (job_.train.consistency.backup > 0 ||
+      std::any_of(closures.begin(), closures.end(),
+                  [](const checkpoint::CheckpointClosure& c) { return c.sync.backup > 0; })) {
+    return WrongJob(absl::StrCat(
+        job_.Where("train.consistency"),
+        ": train.consistency.backup: a job with backups cannot go ",
+        "on from a checkpoint; start it anew, with --init-from for the values that it had"));
+  }
+  const bool alone = job_.train.consistency.reduce == GradientReduction::kNone;
+  if (state.replicas != replicas() || state.free_steps != free_steps() ||
+      state.each_alone != alone) {
+    const auto say = [](int64_t n, bool free, bool alone) {
       return n == 0 ? std::string("no synchronous steps")
                     : absl::StrCat(free ? "updates as they come, " : "synchronous steps ", "of ", n,
-                                   " batches");
+                                   " batches", alone ? ", each an update of its own" : "");
     };
     return WrongJob(absl::StrCat(job_.Where("train.consistency"), ": train.consistency: the ",
                                  "checkpoint was written with ",
-                                 say(state.replicas, state.free_steps), ", found ",
-                                 say(replicas(), free_steps())));
+                                 say(state.replicas, state.free_steps, state.each_alone),
+                                 ", found ", say(replicas(), free_steps(), alone)));
   }
   if (state.data_fingerprint != data().fingerprint()) {
     return WrongJob(absl::StrCat(
@@ -562,7 +574,7 @@ std::vector<Ticket> JobRunner::NextBatches(int64_t epoch, int64_t most) const {
 }
 
 int64_t JobRunner::UpdatesOf(int64_t steps) const {
-  if (!in_steps()) return steps;
+  if (job_.train.consistency.batches_per_update() == 1) return steps;
   const auto updates = [batches = replicas()](int64_t n) { return (n + batches - 1) / batches; };
   return steps / steps_per_epoch() * updates(steps_per_epoch()) +
          updates(steps % steps_per_epoch());

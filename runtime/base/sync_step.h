@@ -17,6 +17,9 @@ struct SyncStep {
   // So many more closures are tried than it takes. The coordinator says which ones it takes; the
   // others are as if they had never been.
   uint32_t backup = 0;
+  // Gradients are not combined: each closure's are an update of their own, one after the other in
+  // the closures' order, when the step is applied.
+  bool each = false;
   // Steps like it are applied as they come, in any order, and wait for none: `after` is 0.
   bool free = false;
 
@@ -33,8 +36,9 @@ constexpr uint32_t kMostReplicas = 4096;
 // this.
 inline bool IsPossible(const SyncStep& step, ClosureId closure) {
   return step.first != 0 && step.count >= 1 && step.count <= kMostReplicas &&
-         step.backup <= kMostReplicas && !(step.free && (step.backup > 0 || step.after != 0)) &&
-         step.Has(closure) && step.after < step.first && step.end() > step.first;
+         step.backup <= kMostReplicas && !(step.each && step.mean) &&
+         !(step.free && (step.backup > 0 || step.after != 0)) && step.Has(closure) &&
+         step.after < step.first && step.end() > step.first;
 }
 
 }  // namespace coxswain

@@ -132,6 +132,7 @@ Json ClosureToJson(const CheckpointClosure& closure) {
                     {"mean", closure.sync.mean}};
     if (closure.sync.backup > 0) json["step"]["backup"] = closure.sync.backup;
     if (closure.sync.free) json["step"]["free"] = true;
+    if (closure.sync.each) json["step"]["each"] = true;
   }
   json["arguments"] = Json::array();
   for (const Tensor& t : closure.arguments) json["arguments"].push_back(TensorToJson(t));
@@ -144,9 +145,11 @@ absl::Status SyncFromJson(const Json& json, ClosureId closure, SyncStep* sync) {
   fields.Integer("count", &sync->count);
   if (json.contains("backup")) fields.Integer("backup", &sync->backup);
   RETURN_IF_ERROR(fields.status());
-  if (const auto free = json.find("free"); free != json.end()) {
-    if (!free->is_boolean()) return Bad("free: wanted true or false");
-    sync->free = free->get<bool>();
+  for (const auto& [key, flag] : {std::make_pair("free", &sync->free), {"each", &sync->each}}) {
+    const auto found = json.find(key);
+    if (found == json.end()) continue;
+    if (!found->is_boolean()) return Bad(absl::StrCat(key, ": wanted true or false"));
+    *flag = found->get<bool>();
   }
   const auto mean = json.find("mean");
   if (mean == json.end() || !mean->is_boolean()) return Bad("mean: wanted true or false");

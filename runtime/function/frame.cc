@@ -18,7 +18,7 @@ namespace {
 // Bits that announce the fields of a synchronous step; they are zero for asynchronous closures.
 constexpr uint32_t kSyncSegment = uint32_t{1} << 31;
 constexpr uint8_t kHasAhead = 1, kHasSync = 2;
-constexpr uint8_t kMean = 1, kHasBackup = 2, kFree = 4;
+constexpr uint8_t kMean = 1, kHasBackup = 2, kFree = 4, kEach = 8;
 
 class Writer {
  public:
@@ -38,8 +38,8 @@ class Writer {
     Put(static_cast<uint8_t>(ticket.part)).Put(ticket.epoch).Put(ticket.begin).Put(ticket.end);
   }
   void PutSync(const SyncStep& sync) {
-    const int flags =
-        (sync.mean ? kMean : 0) | (sync.backup > 0 ? kHasBackup : 0) | (sync.free ? kFree : 0);
+    const int flags = (sync.mean ? kMean : 0) | (sync.backup > 0 ? kHasBackup : 0) |
+                      (sync.free ? kFree : 0) | (sync.each ? kEach : 0);
     Put(sync.first).Put(sync.count).Put(sync.after).Put(static_cast<uint8_t>(flags));
     if (sync.backup > 0) Put(sync.backup);
   }
@@ -114,6 +114,7 @@ class Reader {
     sync->mean = (flags & kMean) != 0;
     if ((flags & kHasBackup) != 0) sync->backup = Get<uint32_t>();
     sync->free = (flags & kFree) != 0;
+    sync->each = (flags & kEach) != 0;
     if (torn_ || IsPossible(*sync, closure)) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("closure ", closure, " is said to be of a step of ", sync->count,

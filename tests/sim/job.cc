@@ -575,6 +575,7 @@ void CoordinatorProcess::ScheduleStep(int64_t closures) {
   }
   SyncStep kind;
   kind.mean = job_->workload_->StepsAreAveraged();
+  kind.each = job_->workload_->StepsAreOfSingles();
   controller_->ScheduleStep(std::move(step), kind, std::move(done));
 }
 

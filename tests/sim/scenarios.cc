@@ -524,6 +524,7 @@ Scenario SynchronousSteps(Random* random) {
       OptimizerSpec(Adam{.learning_rate = 0.02}), OptimizerSpec(Adagrad{.learning_rate = 0.05})};
   fit.optimizer = any[random->Below(std::size(any))];
   fit.table_optimizer = any[random->Below(std::size(any))];
+  fit.each = !fit.mean && random->Chance(0.4);
   s.workload = NewSyncFit(fit);
   return s;
 }

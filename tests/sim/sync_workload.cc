@@ -105,6 +105,7 @@ class SyncFit final : public Workload {
     return step.begin == index ? step.size : 0;
   }
   bool StepsAreAveraged() const override { return options_.mean; }
+  bool StepsAreOfSingles() const override { return options_.each; }
 
   core::ClosureSpec Closure(int64_t index) const override {
     Random random(options_.seed * 1000003 + static_cast<uint64_t>(index));
@@ -203,7 +204,11 @@ class SyncFit final : public Workload {
         run.variables = &recorder;
         Must(compiled[step.function]->Run(Closure(step.begin + i).arguments, run));
       }
-      ApplyStep(step, closures, &store);
+      if (options_.each) {
+        ApplySingles(step, closures, &store);
+      } else {
+        ApplyStep(step, closures, &store);
+      }
     }
     FinalState state;
     for (const proto::ShardSpec& spec : shards) {
@@ -220,6 +225,17 @@ class SyncFit final : public Workload {
       }
     }
     return state;
+  }
+
+  static void ApplySingles(const Step& step, const std::vector<Recorder>& closures,
+                           ps::ShardStore* store) {
+    for (size_t i = 0; i < closures.size(); ++i) {
+      ps::SegmentTransaction transaction(store);
+      for (const auto& [shard, updates] : closures[i].updates()) {
+        for (const Update& update : updates) COX_CHECK(transaction.Stage(update).ok());
+      }
+      transaction.Commit(static_cast<ClosureId>(step.begin + static_cast<int64_t>(i) + 1), 0);
+    }
   }
 
   void ApplyStep(const Step& step, const std::vector<Recorder>& closures,

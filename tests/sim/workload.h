@@ -78,6 +78,8 @@ class Workload {
     return 0;
   }
   virtual bool StepsAreAveraged() const { return false; }
+  // Or each of its closures is an update of its own (SyncStep::each).
+  virtual bool StepsAreOfSingles() const { return false; }
   // Set: closures are tickets, in steps of this kind: what a step does without is taken into a
   // later one, under another id. The first argument says which closure it is.
   virtual std::optional<SyncStep> TicketSteps() const { return std::nullopt; }
@@ -172,6 +174,7 @@ struct SyncFitOptions {
   int64_t replicas = 3;  // some steps have fewer
   bool alike = false;    // none has, and all are of one function
   bool mean = false;
+  bool each = false;  // each closure is an update of its own
   int shards = 3;     // of the table
   bool hash = false;  // the table is a hash table
   proto::OptimizerSpec optimizer, table_optimizer;

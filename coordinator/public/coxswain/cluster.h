@@ -59,8 +59,9 @@ enum class ConsistencyMode : uint8_t {
   kHybrid,   // the same, but updates are applied as they come, as with kAsync
 };
 
-// How a synchronous step combines the gradients of its batches into one.
-enum class GradientReduction : uint8_t { kMean, kSum };
+// How a synchronous step combines the gradients of its batches into one. kNone: it does not; each
+// is an update of its own, one after the other in the order of the batches.
+enum class GradientReduction : uint8_t { kMean, kSum, kNone };
 
 // The learning rate of a gradient that is late: its shard took updates since it was read.
 enum class StalenessRate : uint8_t {
@@ -93,13 +94,14 @@ struct Consistency {
 
   static constexpr int64_t kMostReplicas = 4096;
 
-  // Of an update.
+  // Of a step: what is held until it is all there.
   int64_t batches() const {
     const int64_t replicated = mode == ConsistencyMode::kSync     ? replicas
                                : mode == ConsistencyMode::kHybrid ? group_size
                                                                   : 1;
     return replicated * accumulate;
   }
+  int64_t batches_per_update() const { return reduce == GradientReduction::kNone ? 1 : batches(); }
   // Whether updates are those of steps (ClusterCoordinator::ScheduleStep).
   bool in_steps() const {
     return mode == ConsistencyMode::kSync || mode == ConsistencyMode::kHybrid || accumulate > 1;

@@ -103,6 +103,43 @@ TEST_CASE("a step is applied when all of it is held everywhere, not before, and 
   CHECK(store.sync().open() == 0);
 }
 
+TEST_CASE("a step that combines nothing applies its closures in their order, and together",
+          "[sync]") {
+  constexpr SyncStep kEach{.first = 5, .count = 3, .each = true};
+  ShardStore store, one_by_one;
+  Fill(&store, "adagrad");
+  Fill(&one_by_one, "adagrad");
+  for (const ClosureId closure : kClosures) {
+    SegmentTransaction segment(&one_by_one);
+    for (graph::Update& update : UpdatesOf(closure)) REQUIRE(segment.Stage(std::move(update)).ok());
+    segment.Commit(closure, 0);
+  }
+  for (const ClosureId closure : {7, 5, 6}) CHECK(Push(&store, closure, kEach)->applied == 3);
+  CHECK_FALSE(Tell(&store, 6, kEach));
+  CHECK_FALSE(Tell(&store, 5, kEach));
+  CHECK(Values(store, 2)[0] == 0);  // none before all
+  CHECK(Tell(&store, 7, kEach));
+  for (const ShardId shard : {1, 2, 3}) {
+    INFO("shard " << shard);
+    CHECK(Values(store, shard) == Values(one_by_one, shard));
+    CHECK(store.Get(shard).value()->applied() == 3);
+    for (const ClosureId closure : kClosures) {
+      CHECK(store.GetLedger(shard).value()->Contains(closure, 0, 0));
+    }
+  }
+  const auto before = Values(store, 1);
+  for (const ClosureId closure : kClosures) CHECK(Push(&store, closure, kEach)->duplicates == 3);
+  CHECK(Values(store, 1) == before);
+}
+
+TEST_CASE("a step that combines nothing is not one that does", "[sync]") {
+  constexpr SyncStep kEach{.first = 5, .count = 3, .each = true};
+  ShardStore store;
+  Fill(&store);
+  REQUIRE(Push(&store, 5, kEach).ok());
+  CHECK(Push(&store, 6).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("a step with backups takes the closures that are chosen, and drops what others bring",
           "[sync][backup]") {
   constexpr SyncStep kTwoOfThree{.first = 5, .count = 2, .backup = 1};

@@ -224,6 +224,9 @@ TEST_CASE("each way to train together wants its own keys, and synchronous steps 
         "train.consistency.max_staleness: only with mode `bounded`"},
        {"train.consistency={mode: bounded, max_staleness: 1, reduce: sum}",
         "train.consistency.reduce: only with modes `sync` and `hybrid`, or with `accumulate`"},
+       {"train.consistency={accumulate: 2, reduce: none}",
+        "train.consistency.reduce: with `accumulate` an update is of all its microbatches; wanted "
+        "mean or sum"},
        {"train.consistency={accumulate: 2, delay_compensation: 0.04}",
         "train.consistency.delay_compensation: only where an update is of one batch, with `async` "
         "and `bounded`"},

@@ -96,6 +96,14 @@ TEST_CASE("how workers train together is read") {
   CHECK(sync.mode == ConsistencyMode::kSync);
   CHECK(sync.replicas == 3);
   CHECK(sync.reduce == GradientReduction::kSum);
+  CHECK(sync.batches_per_update() == 3);
+  const Consistency singles =
+      MustParse(kCensus, {"train.consistency={mode: sync, replicas: 3, reduce: none, "
+                          "staleness_rate: root}"})
+          .train.consistency;
+  CHECK(singles.reduce == GradientReduction::kNone);
+  CHECK(singles.batches() == 3);
+  CHECK(singles.batches_per_update() == 1);
   const Consistency bounded =
       MustParse(kCensus, {"train.consistency={mode: bounded, max_staleness: 0}"}).train.consistency;
   CHECK(bounded.mode == ConsistencyMode::kBounded);

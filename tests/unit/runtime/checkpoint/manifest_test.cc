@@ -54,7 +54,14 @@ TEST_CASE("a closure of a synchronous step comes back from a manifest with its s
   REQUIRE(others.ok());
   CHECK(others->closures[0].sync.backup == 3);
   CHECK(others->closures[1].sync.free);
+  CHECK_FALSE(others->closures[1].sync.each);
   CHECK_FALSE(others->closures[1].sync.mean);
+  Manifest each = wanted;
+  each.closures[1].sync = {.first = wanted.closures[1].id, .count = 2, .each = true};
+  const auto singles = ParseManifest(ToJson(each), kPath);
+  REQUIRE(singles.ok());
+  CHECK(singles->closures[1].sync.each);
+  CHECK_FALSE(singles->closures[1].sync.free);
   // One that is free and has backups is no step.
   nlohmann::json broken = nlohmann::json::parse(ToJson(wanted));
   broken["closures"][0]["step"]["free"] = true;

@@ -182,10 +182,17 @@ TEST_CASE("closures of synchronous steps say so, and others travel as if there w
   REQUIRE(request.ok());
   CHECK(request->sync.free);
   CHECK_FALSE(request->sync.mean);
+  CHECK_FALSE(request->sync.each);
+  closure.sync = {.first = 2, .count = 3, .after = 1, .each = true};
+  request = DecodeClosureRequest(Encode(closure));
+  REQUIRE(request.ok());
+  CHECK(request->sync.each);
+  CHECK_FALSE(request->sync.free);
 
   for (const SyncStep wrong : {SyncStep{.first = 4, .count = 3}, SyncStep{.first = 2, .count = 0},
                                SyncStep{.first = 2, .count = 1, .backup = 1, .free = true},
                                SyncStep{.first = 2, .count = 1, .after = 1, .free = true},
+                               SyncStep{.first = 2, .count = 1, .mean = true, .each = true},
                                SyncStep{.first = 2, .count = 1, .backup = kMostReplicas + 1},
                                SyncStep{.first = 2, .count = 3, .after = 2},
                                SyncStep{.first = 1, .count = kMostReplicas + 1}}) {
