@@ -53,7 +53,7 @@ absl::Status Train(ClusterCoordinator& coordinator, const RemoteFunction& step,
     } else {
       values.push_back(coordinator.Schedule(step));
     }
-    ++outcome->updates;
+    outcome->updates += consistency.reduce == GradientReduction::kNone ? consistency.batches() : 1;
   }
   RETURN_IF_ERROR(coordinator.Join());
   return Take(values, outcome);
@@ -145,7 +145,9 @@ std::vector<WayToTrain> WaysToTrain(int workers, int in_flight) {
       {"async", {}},
       {"bounded",
        {.mode = ConsistencyMode::kBounded, .max_staleness = int64_t{workers} * in_flight - 1}},
-      {"sync", {.mode = ConsistencyMode::kSync, .replicas = workers}}};
+      {"sync", {.mode = ConsistencyMode::kSync, .replicas = workers}},
+      {"in order",
+       {.mode = ConsistencyMode::kSync, .replicas = workers, .reduce = GradientReduction::kNone}}};
   if (workers > 1) {
     ways.push_back(
         {"sync+1", {.mode = ConsistencyMode::kSync, .replicas = workers - 1, .backup = 1}});

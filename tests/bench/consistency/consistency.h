@@ -15,7 +15,7 @@ namespace coxswain {
 
 // One way to train, for a number of workers.
 struct WayToTrain {
-  std::string name;  // "async", "bounded", "sync", "sync+1", "hybrid", "accumulate"
+  std::string name;  // "async", "bounded", "sync", "in order", "sync+1", "hybrid", "accumulate"
   Consistency consistency;
 };
 

@@ -31,7 +31,7 @@ Json ToJsonObject(const WayFigures& f, const WayFigures& async) {
           {"workers", f.cluster.workers},
           {"in_process", f.cluster.in_process},
           {"slowdown", f.slowdown},
-          {"batches_per_update", f.way.consistency.batches()},
+          {"batches_per_update", f.way.consistency.batches_per_update()},
           {"backup", f.way.consistency.backup},
           {"batches_per_second", Round(f.rate(), 2)},
           {"examples_per_second", Round(f.rate() * examples, 0)},
