@@ -91,6 +91,28 @@ TEST_CASE("synchronous steps give the same losses to the bit on any number of wo
   CHECK(wanted.back() < 0.8f * wanted.front());  // it learns
 }
 
+TEST_CASE("updates in the order of the batches give the same losses to the bit, and more updates",
+          "[api][sync]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  const Consistency in_order{.mode = ConsistencyMode::kSync, .reduce = GradientReduction::kNone};
+  std::vector<float> wanted;
+  for (const auto& [ps, workers] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 3}}) {
+    INFO(ps << " PS, " << workers << " workers");
+    Program program(Start(ps, workers), csv, in_order);
+    const std::vector<float> losses = program.Train(3);
+    REQUIRE(losses.size() == 24);
+    CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 24);
+    if (wanted.empty()) wanted = losses;
+    CHECK(losses == wanted);
+  }
+  // Three moves of Adam in place of one with their mean.
+  Program mean(Start(1, 1), csv, {.mode = ConsistencyMode::kSync});
+  const std::vector<float> averaged = mean.Train(3);
+  for (size_t i = 0; i < 3; ++i) CHECK(averaged[i] == wanted[i]);  // of the initial values
+  CHECK(wanted.back() < averaged.back());
+}
+
 TEST_CASE("a synchronous step is one update, also where it has one closure", "[api][sync]") {
   const DataFiles dir;
   const std::string csv = testing::WriteRatings(dir);
