@@ -442,8 +442,9 @@ constexpr SchemaKey kConsistencyKeys[] = {
         .Max(Consistency::kMostReplicas),
     Key<&Consistency::staleness_rate>(
         "staleness_rate", "none",
-        "not with `sync`: what the learning rate of a late gradient is divided by: nothing, the "
-        "number of updates that its shard took since it was read, or the root of that"),
+        "not with `sync`, unless `reduce` is none: what the learning rate of a late gradient is "
+        "divided by: nothing, the number of updates that its shard took since it was read, or the "
+        "root of that"),
     Key<&Consistency::delay_compensation>(
         "delay_compensation", "0",
         "where an update is of one batch: late gradients become what they would be now, to the "
