@@ -1,3 +1,4 @@
+// Connecting, calls and how they travel together, those of synchronous steps, sending, the end.
 #include "worker_server/ps_channel.h"
 
 #include <utility>
