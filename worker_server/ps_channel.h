@@ -41,7 +41,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     // Checked four times in this period, so the actual timeout may be up to a quarter longer.
     absl::Duration silence_timeout = absl::Seconds(5);
   };
-  using Done = PsCallDone;
+  using Done = FrameDone;
   using Ready = absl::AnyInvocable<void(absl::Status)>;
 
   // The loop runs timers. `env` and `transport` must outlive the channel; `loop` must outlive the
@@ -99,7 +99,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   net::Transport* transport_;
   const Options options_;
   std::atomic<int> starting_{0};
-  using Calls = PsCalls;
+  using Calls = FrameCalls;
   void CallInStep(function::SegmentRequest request, Done done, Travel travel);
   void ScheduleStepTick();
   void OnStepTick();

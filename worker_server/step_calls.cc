@@ -8,12 +8,12 @@ namespace coxswain::worker {
 // May be sent twice; the first answer counts.
 class StepCalls::Confirmation {
  public:
-  Confirmation(function::SegmentRequest request, PsCallDone done)
+  Confirmation(function::SegmentRequest request, FrameDone done)
       : request_(std::move(request)), done_(std::move(done)) {}
 
-  static PsCall CallOf(const std::shared_ptr<Confirmation>& self) {
+  static FrameCall CallOf(const std::shared_ptr<Confirmation>& self) {
     return {self->request_, [self](absl::StatusOr<std::vector<Tensor>> reply) {
-              if (PsCallDone done = self->Take()) done(std::move(reply));
+              if (FrameDone done = self->Take()) done(std::move(reply));
             }};
   }
   bool answered() const {
@@ -22,50 +22,50 @@ class StepCalls::Confirmation {
   }
 
  private:
-  PsCallDone Take() {
+  FrameDone Take() {
     absl::MutexLock lock(&mu_);
     return std::exchange(done_, nullptr);
   }
 
   const function::SegmentRequest request_;
   mutable absl::Mutex mu_;
-  PsCallDone done_ ABSL_GUARDED_BY(mu_);
+  FrameDone done_ ABSL_GUARDED_BY(mu_);
 };
 
-PsCalls StepCalls::TakeKept() {
-  PsCalls all;
+FrameCalls StepCalls::TakeKept() {
+  FrameCalls all;
   for (auto& [step, kept] : std::exchange(kept_, {})) {
-    for (PsCall& call : kept.calls) all.push_back(std::move(call));
+    for (FrameCall& call : kept.calls) all.push_back(std::move(call));
   }
   return all;
 }
 
-PsCalls StepCalls::End(ClosureId step) {
+FrameCalls StepCalls::End(ClosureId step) {
   const auto found = under_way_.find(step);
   if (found == under_way_.end() || --found->second > 0) return {};
   under_way_.erase(found);
   const auto kept = kept_.find(step);
   if (kept == kept_.end()) return {};
-  PsCalls calls = std::move(kept->second.calls);
+  FrameCalls calls = std::move(kept->second.calls);
   kept_.erase(kept);
   return calls;
 }
 
-bool StepCalls::Keep(function::SegmentRequest* request, PsCallDone* done) {
+bool StepCalls::Keep(function::SegmentRequest* request, FrameDone* done) {
   const ClosureId after = request->sync.after;
   if (after == 0 || !under_way_.contains(after)) return false;
   kept_[after].calls.emplace_back(std::move(*request), std::move(*done));
   return true;
 }
 
-PsCall StepCalls::InCompany(function::SegmentRequest confirmation, PsCallDone done) {
+FrameCall StepCalls::InCompany(function::SegmentRequest confirmation, FrameDone done) {
   auto sent = std::make_shared<Confirmation>(std::move(confirmation), std::move(done));
   confirmations_.push_back({sent});
   return Confirmation::CallOf(sent);
 }
 
-PsCalls StepCalls::Tick() {
-  PsCalls late;
+FrameCalls StepCalls::Tick() {
+  FrameCalls late;
   std::vector<Sent> left;
   for (Sent& sent : confirmations_) {
     if (sent.confirmation->answered()) continue;
@@ -81,7 +81,7 @@ PsCalls StepCalls::Tick() {
       ++it;
       continue;
     }
-    for (PsCall& call : it->second.calls) late.push_back(std::move(call));
+    for (FrameCall& call : it->second.calls) late.push_back(std::move(call));
     it = kept_.erase(it);
   }
   return late;

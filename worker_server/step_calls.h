@@ -27,32 +27,32 @@
 
 namespace coxswain::worker {
 
-using PsCallDone = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
-using PsCall = std::pair<function::SegmentRequest, PsCallDone>;
-using PsCalls = std::vector<PsCall>;
+using FrameDone = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
+using FrameCall = std::pair<function::SegmentRequest, FrameDone>;
+using FrameCalls = std::vector<FrameCall>;
 
 class StepCalls {
  public:
   // A closure of the step is under way on this worker, until End.
   void Begin(ClosureId step) { ++under_way_[step]; }
   // Returns the calls that waited for the step, if this was the last of its closures.
-  PsCalls End(ClosureId step);
+  FrameCalls End(ClosureId step);
   // Keeps the first call of a closure while closures of the step before it are under way.
   // False: none is, and the call is as it was.
-  bool Keep(function::SegmentRequest* request, PsCallDone* done);
+  bool Keep(function::SegmentRequest* request, FrameDone* done);
   // A confirmation as it is to be sent when its answer comes with that of another call.
-  PsCall InCompany(function::SegmentRequest confirmation, PsCallDone done);
+  FrameCall InCompany(function::SegmentRequest confirmation, FrameDone done);
 
   // To be called from time to time while waiting(). Returns calls that go by themselves now.
-  PsCalls Tick();
+  FrameCalls Tick();
   bool waiting() const { return !kept_.empty() || !confirmations_.empty(); }
   // Keeps nothing any more.
-  PsCalls TakeKept();
+  FrameCalls TakeKept();
 
  private:
   class Confirmation;
   struct Kept {
-    PsCalls calls;
+    FrameCalls calls;
     bool ticked = false;
   };
   struct Sent {
