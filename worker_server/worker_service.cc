@@ -1,5 +1,5 @@
-// Sessions, set-up, plans, data sets, status. Per-worker values are in worker_values.cc, closures in
-// worker_closures.cc.
+// Sessions, set-up, plans, data sets, status. Per-worker values are in worker_values.cc, closures
+// in worker_closures.cc.
 #include "worker_server/worker_service.h"
 
 #include <algorithm>
@@ -104,6 +104,7 @@ void WorkerService::OnSessionEnd() {
   generation_ = 0;
   plans_.clear();
   datasets_.clear();
+  index_parts_.Clear();
   values_.clear();
   coordinator_ = nullptr;
 }
@@ -128,6 +129,9 @@ void WorkerService::OnControl(const proto::ControlRequest& request, net::Message
     case proto::ControlRequest::kReleaseDataset:
       ReleaseDataset(request.release_dataset().dataset());
       ReplyStatus(reply, absl::OkStatus());
+      return;
+    case proto::ControlRequest::kIndexPart:
+      index_parts_.Handle(request.index_part(), std::move(reply));
       return;
     case proto::ControlRequest::kRegisterValues:
       AddValues(request.register_values(), message, std::move(reply));

@@ -87,8 +87,8 @@ class Controller {
   std::function<void()> DatasetReleaser(DatasetId dataset);
   // Each worker runs the function, which reads no variable and no data set, and keeps its results:
   // plans may have them for arguments. A worker that comes later, or comes back, does so before it
-  // gets closures. `done` is called when all connected workers have them. Errors: those of a worker;
-  // then none keeps them.
+  // gets closures. `done` is called when all connected workers have them. Errors: those of a
+  // worker; then none keeps them.
   void RegisterValues(ValuesId values, std::shared_ptr<const graph::Function> function,
                       std::vector<Tensor> arguments, DoneFn done);
   // As PlanReleaser: workers forget the values when no plan has them for arguments.
@@ -175,8 +175,8 @@ class Controller {
   // that they have recorded. Returns the traces of the tasks that answer; the last one is
   // "/job:coordinator".
   void QueryTrace(bool enable, std::function<void(std::vector<TaskTrace>)> done);
-  // Sends a request of no closure to a worker. `done` is called on the loop with its answer. Errors:
-  // those of TaskSession::Request, also for a number that no worker has.
+  // Sends a request of no closure to a worker. `done` is called on the loop with its answer.
+  // Errors: those of TaskSession::Request, also for a number that no worker has.
   void AskWorker(int worker, proto::ControlRequest request,
                  std::function<void(absl::StatusOr<proto::ControlReply>)> done);
   struct Stats {

@@ -1,4 +1,4 @@
-// Per-worker values: functions that every worker runs once and whose results it keeps. The table has
+// Per-worker values: functions that every worker runs once and whose results it keeps. This has
 // what a worker needs for that, whenever it comes. Does no I/O. Owned by the coordinator's loop.
 #pragma once
 

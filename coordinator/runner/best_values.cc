@@ -1,3 +1,4 @@
+// Names of files and directories; keeping the best values; going back to them.
 #include "coordinator/runner/best_values.h"
 
 #include <cstring>

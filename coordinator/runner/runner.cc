@@ -203,15 +203,6 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
   RETURN_IF_ERROR(same("train.batch_size", static_cast<uint64_t>(state.batch_size),
                        static_cast<uint64_t>(job_.train.batch_size)));
   RETURN_IF_ERROR(same("train.seed", state.seed, job_.train.seed));
-  const auto& closures = checkpoints_->manifest().closures;
-  if (job_.train.consistency.backup > 0 ||
-      std::any_of(closures.begin(), closures.end(),
-                  [](const checkpoint::CheckpointClosure& c) { return c.sync.backup > 0; })) {
-    return WrongJob(absl::StrCat(
-        job_.Where("train.consistency"),
-        ": train.consistency.backup: a job with backups cannot go ",
-        "on from a checkpoint; start it anew, with --init-from for the values that it had"));
-  }
   const bool alone = job_.train.consistency.reduce == GradientReduction::kNone;
   if (state.replicas != replicas() || state.free_steps != free_steps() ||
       state.each_alone != alone) {

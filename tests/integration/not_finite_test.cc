@@ -51,7 +51,7 @@ TEST_CASE(
     CHECK_THAT(result.err, Contains(bad + "2") || Contains(bad + "3"));
   };
   // A checkpoint is there, however slow the disk is: a job's last one is always written.
-  const auto first = train({"--set", "train.steps=20"});
+  const auto first = train({"--set", "train.epochs=", "--set", "train.steps=20"});
   INFO(first.out << first.err);
   REQUIRE(first.code == 0);
   check(train({"--resume"}));

@@ -330,7 +330,7 @@ optimizer:
 train: {epochs: 12, batch_size: 64}
 evaluate: {metrics: [auc, logloss], every_epochs: 4}
 )");
-  // The same figures each time: batches that overlap cost so small a data set a few points at times.
+  // The same figures each time: batches that overlap cost so little data a few points at times.
   const auto train = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--set", "train.consistency={mode: sync, replicas: 1}"});
     return Train(files, job, more);

@@ -124,9 +124,9 @@ class CoordinatorProcess final : public Process {
   std::string manifest_path_;
   std::shared_ptr<env::FileLock> lock_;  // on the directory of checkpoints; null: the disk was full
   std::vector<proto::ShardSpec> shards_;
-  size_t created_ = 0;  // of shards_, in their order
+  size_t created_ = 0;     // of shards_, in their order
   size_t registered_ = 0;  // per-worker values, then functions
-  int64_t next_ = 0;  // closure to schedule, by index
+  int64_t next_ = 0;       // closure to schedule, by index
   std::set<ClosureId> open_;
   struct Tickets {
     std::deque<int64_t> waiting;  // to be scheduled

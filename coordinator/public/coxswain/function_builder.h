@@ -106,7 +106,7 @@ class FunctionBuilder {
   Output Argument(const std::string& name, DType dtype, Shape shape);
   // A column of the batch, by its name in the data set.
   Output Column(const std::string& name);
-  // What the worker that runs the function holds, by the name of the result; none where there is one.
+  // What the worker that runs the function holds, by the result's name; none where there is one.
   Output Value(const PerWorkerValues& values, const std::string& name = "");
   Output Constant(Tensor value);
   Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }

@@ -284,8 +284,8 @@ class ParameterServerStrategy {
   // Within Coxswain.
   absl::StatusOr<PerWorkerDataset> CreatePerWorkerDataset(const data::DatasetOptions& options);
 
-  // Each worker runs the function once, with these arguments, and holds its results: a vocabulary or
-  // other lookup table, say, that is sent to a worker once and not with every closure. A worker that
+  // Each worker runs the function once, with these arguments, and holds its results: a lookup
+  // table, say, that is sent to a worker once and not with every closure. A worker that
   // joins, or comes back after it was lost, does so before it gets closures. Random ops give all
   // workers the same. Nothing of it is in checkpoints: a program that starts again makes it again.
   // Errors: InvalidArgument for a function of another strategy, one that reads or updates variables

@@ -19,8 +19,8 @@ struct FirstRow {
   std::vector<std::string> columns;
 };
 
-// Reads a file of a checked spec up to its first row. Errors: those of the format about the file and
-// its columns.
+// Reads a file of a checked spec up to its first row. Errors: those of the format about the file
+// and its columns.
 absl::StatusOr<FirstRow> FindFirstRow(const proto::DatasetSpec& spec, const std::string& path,
                                       PartFiles* shared);
 

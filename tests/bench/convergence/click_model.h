@@ -1,5 +1,5 @@
-// A small model of clicks with tables and dense layers: what a batch does to it, as a function that a
-// simulated cluster runs, and what it says of examples, in plain loops.
+// A small model of clicks with tables and dense layers: what a batch does to it, as a function that
+// a simulated cluster runs, and what it says of examples, in plain loops.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,8 @@ class PlantedClicks {
   std::vector<double> user_biases_, item_biases_;
 };
 
-// The chance that a click's score is above that of what is no click; ties count half. 0.5 where a score is
-// no number.
+// The chance that a click has a higher score than what is no click; ties count half. 0.5 where a
+// score is no number.
 double AucOf(const std::vector<double>& scores, const std::vector<float>& labels);
 
 }  // namespace coxswain

@@ -1,5 +1,6 @@
-// A job that trains until its model is good enough, in a simulated world: the production coordinator,
-// parameter servers and workers with their kernels, in virtual time, on workers of given speeds.
+// A job that trains until its model is good enough, in a simulated world: the production
+// coordinator, parameter servers and workers with their kernels, in virtual time, on workers of
+// given speeds.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,8 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
         "epochs, steps, batch_size, steps_per_function, closures_in_flight, compute, device, seed, "
         "shuffle, "
         "visitation, "
-        "log_every, on_error, early_stopping, reduce_on_plateau, consistency, deterministic, clip");
+        "log_every, on_error, early_stopping, reduce_on_plateau, consistency, deterministic, clip, "
+        "ema");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
         "positive, positive_values, feature, weight");
