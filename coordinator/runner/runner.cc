@@ -428,9 +428,11 @@ absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* 
     if (last || stop) ShowProgress(epoch, /*trained=*/true);
     if (stop) break;
     // train.steps are over in the middle of it: whoever goes on with more has the rest.
-    const bool over = follows() && StepsBefore(next_) >= total_steps();
-    if (over && next_.epoch == epoch && next_.examples < epochs_.sizes.examples(epoch)) break;
-    ASSIGN_OR_RETURN(stop, FinishEpoch(epoch, last));
+    const bool cut = StepsBefore(next_) >= total_steps() && next_.epoch == epoch &&
+                     next_.examples < epochs_.sizes.examples(epoch);
+    if (cut && (follows() || (finished_before_ && closures_scheduled_ == 0))) break;
+    ASSIGN_OR_RETURN(stop, FinishEpoch(cut ? epoch - 1 : epoch, last));
+    if (cut) break;
     if (stop && !last) ShowProgress(epoch, /*trained=*/true);
   }
   if (follows()) ShowProgress(next_.epoch, /*trained=*/true);

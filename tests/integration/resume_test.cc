@@ -89,6 +89,44 @@ class Runs {
 
 std::string Written(int number) { return absl::StrCat("checkpoint ", number, " written"); }
 
+TEST_CASE("a job whose steps were over within an epoch goes on with the rest of that epoch",
+          "[resume]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"train",
+                                          job,
+                                          "--resume",
+                                          "--in-process",
+                                          "--report",
+                                          report,
+                                          "--set",
+                                          "train.batch_size=32",
+                                          "--set",
+                                          "split.validation=0.2",
+                                          "--set",
+                                          "train.early_stopping={metric: rmse, patience: 100}",
+                                          "--set",
+                                          "evaluate.every_epochs=1",
+                                          "--checkpoint-dir",
+                                          files.Path("checkpoints")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Process::Result result = Coxswain(arguments);
+    INFO(result.out << result.err);
+    REQUIRE(result.code == 0);
+    return ReadJson(report);
+  };
+  const std::vector<std::string> few = {"--set", "train.epochs=", "--set", "train.steps=5"};
+  const nlohmann::json first = train(few), again = train(few);  // nothing is left to do
+  CHECK(first["examples"] == 5 * 32);
+  CHECK(again["examples"] == 5 * 32);
+  CHECK(again["evaluations"].size() == first["evaluations"].size());
+  const nlohmann::json whole = train({"--set", "train.epochs=3"});
+  const int64_t examples = 600 - whole["evaluated"]["examples"].get<int64_t>();
+  CHECK(whole["examples"] == 3 * examples);
+  CHECK(whole["updates"]["applied"] == 3 * ((examples + 31) / 32));
+}
+
 TEST_CASE("a job whose coordinator is killed goes on and applies each step once", "[resume]") {
   Runs runs(/*epochs=*/1500, /*evaluate_every=*/100);
   Daemons daemons(runs.files(), 2, 2);
