@@ -2,8 +2,8 @@
 // element (Srivastava et al., 2014; "inverted", so that nothing has to be scaled without it). f32
 // and f64; 0 <= rate < 1.
 //
-// Which elements are kept is a function of the closure, its step, the job's seed, the attribute
-// `seed` and the element's index, as for the ops of random_ops.cc: element i is kept if number i of
+// Which elements are kept is a function of the closure's seed, its step, the attribute `seed` and
+// the element's index, as for the ops of random_ops.cc: element i is kept if number i of
 // RandomUniform with this seed is `rate` or more. So a closure that runs again keeps the same
 // elements, and the gradient is the op itself:
 //   dx = Dropout(g; rate, seed)
@@ -50,7 +50,7 @@ absl::Status ComputeDropout(const DropoutAttrs& dropout, graph::KernelContext* c
   return DispatchFloat(x.dtype(), [&](auto type) {
     using T = decltype(type);
     const graph::StepInfo& step = context->step();
-    const uint64_t key = PhiloxKey(step.seed, dropout.seed, step.step), closure = step.closure;
+    const uint64_t key = PhiloxKey(step.seed, dropout.seed, step.step);
     const auto rate = static_cast<float>(dropout.rate);
     const T scale = T{1} / (T{1} - static_cast<T>(dropout.rate));
     const T* in = x.data<T>();
@@ -61,7 +61,7 @@ absl::Status ComputeDropout(const DropoutAttrs& dropout, graph::KernelContext* c
     const int64_t blocks = (n + kPerBlock - 1) / kPerBlock;
     context->pool()->ParallelFor(blocks, kElementGrain / 16, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        const PhiloxBlock drawn = Philox(key, closure, static_cast<uint64_t>(b));
+        const PhiloxBlock drawn = Philox(key, static_cast<uint64_t>(b));
         const int64_t at = b * kPerBlock, count = std::min(kPerBlock, n - at);
         for (int64_t i = 0; i < count; ++i) {
           const float unit = static_cast<float>(drawn[i] >> 8) * 0x1p-24f;  // [0, 1)

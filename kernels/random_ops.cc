@@ -5,9 +5,9 @@
 //   RandomInt(; shape, low = 0, high, seed = 0)           -> i64 in [low, high)
 //     the probabilities of RandomInt's values are equal within 2^-64 of the range
 //
-// An element is a function of the closure, its step, the job's seed, the attribute `seed` and the
-// element's index: so a closure that is run again, after a worker was lost, draws the same numbers.
-// Two nodes with the same seed draw the same numbers: give each its own. No derivative.
+// An element is a function of the closure's seed, its step, the attribute `seed` and the element's
+// index: so a closure that is run again, after a worker was lost, draws the same numbers. Two nodes
+// with the same seed draw the same numbers: give each its own. No derivative.
 #include <algorithm>
 #include <cmath>
 
@@ -85,7 +85,7 @@ void ForBlocks(const RandomAttrs& r, graph::KernelContext* context, int64_t n, F
   const int64_t blocks = (n + kPerBlock - 1) / kPerBlock;
   context->pool()->ParallelFor(blocks, kElementGrain / 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      fill(Philox(key, step.closure, static_cast<uint64_t>(i)), i * kPerBlock,
+      fill(Philox(key, static_cast<uint64_t>(i)), i * kPerBlock,
            std::min<int64_t>(kPerBlock, n - i * kPerBlock));
     }
   });

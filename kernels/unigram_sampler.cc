@@ -7,8 +7,8 @@
 //
 // As TensorFlow's FixedUnigramCandidateSampler with unique = false. Each draw is one look into an
 // alias table (Walker 1977; Vose 1991), made once per node. What is drawn is a function of the
-// closure, its step, the job's seed and the attribute `seed`, as in random_ops.cc. An id that never
-// occurs is never drawn. No derivative.
+// closure's seed, its step and the attribute `seed`, as in random_ops.cc. An id that never occurs is
+// never drawn. No derivative.
 
 #include <algorithm>
 #include <cmath>
@@ -152,7 +152,7 @@ absl::Status UnigramKernel::Compute(graph::KernelContext* context) const {
   const graph::StepInfo& step = context->step();
   const uint64_t key = PhiloxKey(step.seed, seed_, step.step);
   for (int64_t i = 0; i < sampled_; ++i) {
-    const PhiloxBlock block = Philox(key, step.closure, static_cast<uint64_t>(i));
+    const PhiloxBlock block = Philox(key, static_cast<uint64_t>(i));
     const uint64_t bits = uint64_t{block[0]} << 32 | block[1];
     // The upper half of the product is a cell, the lower one a place in it.
     __extension__ using Wide = unsigned __int128;

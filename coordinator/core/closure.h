@@ -22,6 +22,7 @@ struct ClosureSpec {
   Ticket ticket;
   uint64_t group = 0;  // of the ticket: closures of one group should run on one worker; 0: none
   uint32_t steps = 1;
+  // The job's, of which Schedule makes the closure's own; a resumed closure has its own already.
   uint64_t seed = 0;
   uint64_t owner = 0;  // identifies the scheduler, for CancelClosures
   // If not 0, this is a closure of the checkpoint that the session was resumed from, under its old

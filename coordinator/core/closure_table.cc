@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coxswain/status.h"
+#include "runtime/base/stable_hash.h"
 
 namespace coxswain::core {
 
@@ -27,6 +28,13 @@ void ClosureTable::Resume(const checkpoint::Manifest& manifest) {
   for (const checkpoint::DatasetProgress& data : manifest.data) progress_[data.dataset] = data;
   dispatcher_.Restore(manifest.low_water, manifest.next_closure, pending);
   log_.Trim(manifest.low_water);
+}
+
+// What a job draws must not depend on faults. Its ids do: an evaluation that a lost PS has spoiled
+// is scheduled again. So a closure with updates draws by its place among those.
+uint64_t ClosureTable::OwnSeed(uint64_t seed, ClosureId id, bool updates) const {
+  const uint64_t place = updates ? static_cast<uint64_t>(steps_scheduled_) : id.number();
+  return Mix64(Mix64(seed) + 2 * place + (updates ? 0 : 1));
 }
 
 absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates) {
@@ -54,6 +62,7 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
       dispatcher_.SetAfter(id, end);
     }
   }
+  if (spec.resumed == 0) spec.seed = OwnSeed(spec.seed, id, updates);
   if (!updates) spec.sync = {};
   if (spec.sync.free) {
     spec.sync.after = 0;

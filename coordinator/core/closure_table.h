@@ -228,6 +228,7 @@ class ClosureTable {
   int64_t steps() const { return steps_; }  // training steps of complete closures
 
  private:
+  uint64_t OwnSeed(uint64_t seed, ClosureId id, bool updates) const;
   void Measure(Closure* closure, uint32_t steps_done, bool overdue, absl::Duration now);
   void CountExamples(const Closure& closure, bool cancelled);
   void Opened(PlanId plan) { ++open_by_plan_[plan]; }

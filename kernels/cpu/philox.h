@@ -10,10 +10,10 @@
 
 namespace coxswain::kernels {
 
-// The key of what a node draws in one step. With the closure as the stream, a closure that is run
-// again draws the same numbers.
-inline uint64_t PhiloxKey(uint64_t job_seed, uint64_t node_seed, uint64_t step) {
-  return Mix64(Mix64(Mix64(job_seed) ^ node_seed) ^ step);
+// The key of what a node draws in one step of a closure. A closure that is run again has the same
+// seed, so it draws the same numbers.
+inline uint64_t PhiloxKey(uint64_t closure_seed, uint64_t node_seed, uint64_t step) {
+  return Mix64(Mix64(Mix64(closure_seed) ^ node_seed) ^ step);
 }
 
 }  // namespace coxswain::kernels

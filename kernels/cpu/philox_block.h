@@ -19,11 +19,11 @@ struct PhiloxBlock {
   bool operator==(const PhiloxBlock&) const = default;
 };
 
-// `counter` and `stream` together are the 128-bit counter.
-COX_HOST_DEVICE inline PhiloxBlock Philox(uint64_t key, uint64_t stream, uint64_t counter) {
+// `counter` and `high` are the 128-bit counter.
+COX_HOST_DEVICE inline PhiloxBlock Philox(uint64_t key, uint64_t counter, uint64_t high = 0) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   PhiloxBlock x = {{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32),
-                    static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)}};
+                    static_cast<uint32_t>(high), static_cast<uint32_t>(high >> 32)}};
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53} * x.words[0];
     const uint64_t p1 = uint64_t{0xCD9E8D57} * x.words[2];

@@ -1,4 +1,4 @@
-// Dropout: the elements that the CPU keeps for the same closure, step and seeds; see
+// Dropout: the elements that the CPU keeps for the same step and seeds; see
 // kernels/dropout.cc.
 #include "kernels/cpu/philox_block.h"
 #include "kernels/cuda/op_list.h"
@@ -11,7 +11,7 @@ namespace {
 template <typename T>
 struct Keep {
   static constexpr int64_t kPerBlock = 4;
-  uint64_t key, closure;
+  uint64_t key;
   float rate;
   T scale;
   const T* in;
@@ -19,7 +19,7 @@ struct Keep {
   int64_t n;
 
   COX_DEVICE void operator()(int64_t i) const {
-    const kernels::PhiloxBlock drawn = kernels::Philox(key, closure, static_cast<uint64_t>(i));
+    const kernels::PhiloxBlock drawn = kernels::Philox(key, static_cast<uint64_t>(i));
     for (int64_t k = 0; k < kPerBlock && i * kPerBlock + k < n; ++k) {
       const int64_t at = i * kPerBlock + k;
       const float unit = static_cast<float>(drawn[k] >> 8) * 0x1p-24f;  // [0, 1)
@@ -35,8 +35,8 @@ Status RunDropout(double rate, uint64_t seed, const Run& run) {
   return DispatchFloat(x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T scale = T{1} / (T{1} - static_cast<T>(rate));
-    const Keep<T> keep{key,          info.closure, static_cast<float>(rate), scale, Data<T>(x),
-                       Data<T>(out), Elements(out)};
+    const Keep<T> keep{key,          static_cast<float>(rate), scale, Data<T>(x), Data<T>(out),
+                       Elements(out)};
     return ForElements(run.queue(), CeilDiv(keep.n, Keep<T>::kPerBlock), keep);
   });
 }

@@ -4,8 +4,8 @@
 
 namespace coxswain::cuda {
 
-uint64_t RandomKey(uint64_t job_seed, uint64_t node_seed, uint64_t step) {
-  return kernels::PhiloxKey(job_seed, node_seed, step);
+uint64_t RandomKey(uint64_t closure_seed, uint64_t node_seed, uint64_t step) {
+  return kernels::PhiloxKey(closure_seed, node_seed, step);
 }
 
 }  // namespace coxswain::cuda

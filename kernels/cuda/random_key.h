@@ -5,6 +5,6 @@
 
 namespace coxswain::cuda {
 
-uint64_t RandomKey(uint64_t job_seed, uint64_t node_seed, uint64_t step);
+uint64_t RandomKey(uint64_t closure_seed, uint64_t node_seed, uint64_t step);
 
 }  // namespace coxswain::cuda

@@ -1,4 +1,4 @@
-// Random tensors: the numbers that the CPU draws for the same closure, step and seeds; see
+// Random tensors: the numbers that the CPU draws for the same step and seeds; see
 // kernels/random_ops.cc.
 #include "kernels/cpu/philox_block.h"
 #include "kernels/cuda/op_list.h"
@@ -25,16 +25,16 @@ RandomAttrs ReadRandom(const Node& node, const char* a, const char* b) {
 
 // The numbers of one run, by blocks.
 struct Source {
-  uint64_t key, closure;
+  uint64_t key;
 
   COX_DEVICE kernels::PhiloxBlock Block(int64_t i) const {
-    return kernels::Philox(key, closure, static_cast<uint64_t>(i));
+    return kernels::Philox(key, static_cast<uint64_t>(i));
   }
 };
 
 Source SourceOf(const RandomAttrs& attrs, const Run& run) {
   const CoxRun& info = run.info();
-  return Source{RandomKey(info.seed, attrs.seed, info.step), info.closure};
+  return Source{RandomKey(info.seed, attrs.seed, info.step)};
 }
 
 // Each functor makes a block's elements: out[kPerBlock i + ...], of which there are n in all.

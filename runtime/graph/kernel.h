@@ -17,12 +17,13 @@
 
 namespace coxswain::graph {
 
-// Identifies a run: random ops draw from it, so that a retried closure draws the same numbers.
+// Identifies a run. Random ops draw from `seed` and `step`, so that a retried closure draws the
+// same numbers.
 struct StepInfo {
   SessionId session = 0;
   ClosureId closure = 0;
   uint32_t step = 0;  // within a packed closure
-  uint64_t seed = 0;  // of the job
+  uint64_t seed = 0;  // of the closure
 };
 
 class KernelContext {

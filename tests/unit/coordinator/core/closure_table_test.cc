@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -236,6 +237,37 @@ TEST_CASE("closures of the checkpoint come before any other, under their numbers
   resumed.resumed = 6;
   CHECK(t.Run(resumed) == 6);
   CHECK(t.Run(Spec(kAdds)) == 9);
+}
+
+TEST_CASE("what a closure with updates draws depends on its place among these alone",
+          "[closure_table]") {
+  const auto seed_of = [](Table* t, PlanId plan) {
+    ClosureSpec spec = Spec(plan);
+    spec.seed = 7;
+    return t->Find(t->Run(spec))->spec.seed;
+  };
+  Table quiet, read;
+  const uint64_t first = seed_of(&quiet, kAdds), second = seed_of(&quiet, kAdds);
+  CHECK(first != second);
+  CHECK(seed_of(&read, kAdds) == first);
+  const uint64_t one = seed_of(&read, kReads), other = seed_of(&read, kReads);
+  CHECK(std::set<uint64_t>{first, second, one, other}.size() == 4);
+  CHECK(seed_of(&read, kAdds) == second);
+
+  // And so after a resumption.
+  Table resumed;
+  checkpoint::Manifest manifest = read.Described(1);
+  manifest.low_water = 1;
+  resumed.Resume(manifest);
+  for (const checkpoint::CheckpointClosure& pending : manifest.closures) {
+    ClosureSpec spec = Spec(kAdds);
+    spec.resumed = pending.id;
+    spec.seed = pending.seed;
+    const uint64_t seed = resumed.Find(resumed.Run(spec))->spec.seed;
+    CHECK(seed == (pending.id == 1 ? first : second));
+  }
+  CHECK(manifest.closures.size() == 2);
+  CHECK(seed_of(&resumed, kAdds) == seed_of(&quiet, kAdds));
 }
 
 TEST_CASE("a closure that ends early has changed nothing only if it was not begun") {
