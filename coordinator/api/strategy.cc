@@ -156,14 +156,13 @@ void ParameterServerStrategy::ReleaseOthers() {
 
 absl::Status ParameterServerStrategy::State::RegisterDataset(
     const PerWorkerDataset::State& dataset) {
-  ASSIGN_OR_RETURN(
-      const core::WorkerDataset remote, WaitForValue<core::WorkerDataset>([&](auto done) {
-        cluster.controller()->RegisterDataset(dataset.id, dataset.options.spec, std::move(done),
-                                              data::ForWorkers(dataset.data->index()));
-      }));
-  if (remote.fingerprint == dataset.data->fingerprint()) return absl::OkStatus();
-  return absl::DataLossError(
-      "the workers read other data than the coordinator; the files must be the same everywhere");
+  return WaitForStatus([&](auto done) {
+    cluster.controller()->RegisterDataset(dataset.id,
+                                          {.spec = dataset.options.spec,
+                                           .index = data::ForWorkers(dataset.data->index()),
+                                           .fingerprint = dataset.data->fingerprint()},
+                                          std::move(done));
+  });
 }
 
 absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string& name,

@@ -77,11 +77,9 @@ class Controller {
   // called on any thread, even when the controller is gone.
   std::function<void()> PlanReleaser(PlanId plan);
   // `done` is called when all connected workers have loaded the data set. Replaces the data set
-  // with this number, if there is one. `index`: that of a streamed data set; null: workers hold all
-  // of the data. Errors: those of a worker; DataLoss when two workers loaded different data.
-  void RegisterDataset(DatasetId dataset, proto::DatasetSpec spec,
-                       std::function<void(absl::StatusOr<WorkerDataset>)> done,
-                       std::shared_ptr<const proto::DatasetIndex> index = nullptr);
+  // with this number, if there is one. Errors: those of a worker; DataLoss for one that has loaded
+  // other data.
+  void RegisterDataset(DatasetId dataset, DatasetSource source, DoneFn done);
   // What says that nobody schedules on it any more: it goes when the last plan that reads it does.
   // No checkpoint names it from then on.
   std::function<void()> DatasetReleaser(DatasetId dataset);

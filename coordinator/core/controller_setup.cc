@@ -181,41 +181,33 @@ void Controller::ForgetProgress(std::vector<DatasetId> datasets) {
   });
 }
 
-void Controller::RegisterDataset(DatasetId id, proto::DatasetSpec spec,
-                                 std::function<void(absl::StatusOr<WorkerDataset>)> done,
-                                 std::shared_ptr<const proto::DatasetIndex> index) {
-  loop_.Post([this, id, spec = std::move(spec), done = std::move(done),
-              index = std::move(index)]() mutable {
-    auto result = std::make_shared<WorkerDataset>();
-    const DatasetTable::Registration registration =
-        datasets_.Register(id, std::move(spec), std::move(index));
+void Controller::RegisterDataset(DatasetId id, DatasetSource source, DoneFn done) {
+  loop_.Post([this, id, source = std::move(source), done = std::move(done)]() mutable {
+    const DatasetTable::Registration registration = datasets_.Register(id, std::move(source));
     auto gather =
-        NewStatusGather([this, result, registration, done = std::move(done)](absl::Status status) {
-          if (status.ok()) {
-            // A checkpoint tells it from others of the same data.
-            if (datasets_.IsCurrent(registration)) closures_.KnowDataset(registration.dataset);
-            done(*result);
-          } else {
+        NewStatusGather([this, registration, done = std::move(done)](absl::Status status) {
+          if (!status.ok()) {
             datasets_.Withdraw(registration);
-            done(status);
+          } else if (datasets_.IsCurrent(registration)) {
+            // A checkpoint tells it from others of the same data.
+            closures_.KnowDataset(registration.dataset);
           }
+          done(std::move(status));
         });
     for (auto& worker : tasks_.workers()) {
       if (!worker->up()) continue;
-      worker->Request(datasets_.Request(id), {},
-                      [this, result, worker, registration,
-                       count = gather->AddUnlessLost<TaskSession::Response>()](
-                          absl::StatusOr<TaskSession::Response> response) {
-                        if (response.ok() && response->reply.has_dataset_ready() &&
-                            datasets_.IsCurrent(registration)) {
-                          const proto::DatasetReady& ready = response->reply.dataset_ready();
-                          result->fingerprint = ready.fingerprint();
-                          result->examples.assign(ready.examples().begin(), ready.examples().end());
-                          const absl::Status same = datasets_.Check(registration.dataset, ready);
-                          if (!same.ok()) response = Annotate(same, worker->name());
-                        }
-                        count(std::move(response));
-                      });
+      worker->Request(
+          datasets_.Request(id), {},
+          [this, worker, registration, count = gather->AddUnlessLost<TaskSession::Response>()](
+              absl::StatusOr<TaskSession::Response> response) {
+            if (response.ok() && response->reply.has_dataset_ready() &&
+                datasets_.IsCurrent(registration)) {
+              const proto::DatasetReady& ready = response->reply.dataset_ready();
+              const absl::Status same = datasets_.Check(registration.dataset, ready);
+              if (!same.ok()) response = Annotate(same, worker->name());
+            }
+            count(std::move(response));
+          });
     }
     gather->Finish();
   });

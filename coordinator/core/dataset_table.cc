@@ -4,9 +4,8 @@
 
 namespace coxswain::core {
 
-DatasetTable::Registration DatasetTable::Register(
-    DatasetId dataset, proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index) {
-  datasets_[dataset] = {std::move(spec), std::move(index), ++registrations_, false, std::nullopt};
+DatasetTable::Registration DatasetTable::Register(DatasetId dataset, DatasetSource source) {
+  datasets_[dataset] = {std::move(source), ++registrations_, false};
   return {dataset, registrations_};
 }
 
@@ -36,19 +35,20 @@ void DatasetTable::Remove(DatasetId dataset) { datasets_.erase(dataset); }
 absl::Status DatasetTable::Check(DatasetId dataset, const proto::DatasetReady& ready) {
   const auto it = datasets_.find(dataset);
   if (it == datasets_.end()) return absl::OkStatus();
-  if (!it->second.fingerprint) it->second.fingerprint = ready.fingerprint();
-  if (*it->second.fingerprint == ready.fingerprint()) return absl::OkStatus();
+  std::optional<uint64_t>& wanted = it->second.source.fingerprint;
+  if (!wanted) wanted = ready.fingerprint();
+  if (*wanted == ready.fingerprint()) return absl::OkStatus();
   return absl::DataLossError(
-      "it read other data than the other workers; the files must be the same on all of them");
+      "it reads other data than the others; the files must be the same on all machines");
 }
 
 std::optional<uint64_t> DatasetTable::fingerprint(DatasetId dataset) const {
   const auto it = datasets_.find(dataset);
-  return it == datasets_.end() ? std::nullopt : it->second.fingerprint;
+  return it == datasets_.end() ? std::nullopt : it->second.source.fingerprint;
 }
 
 proto::ControlRequest DatasetTable::Request(DatasetId dataset) const {
-  const Dataset& found = datasets_.at(dataset);
+  const DatasetSource& found = datasets_.at(dataset).source;
   proto::ControlRequest request;
   request.mutable_register_dataset()->set_dataset(dataset);
   *request.mutable_register_dataset()->mutable_spec() = found.spec;

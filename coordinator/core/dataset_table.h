@@ -15,10 +15,12 @@
 
 namespace coxswain::core {
 
-// A data set that a worker has loaded.
-struct WorkerDataset {
-  uint64_t fingerprint = 0;
-  std::vector<int64_t> examples;  // by part
+// What workers load.
+struct DatasetSource {
+  proto::DatasetSpec spec;
+  std::shared_ptr<const proto::DatasetIndex> index;  // of a streamed data set, else null
+  // Of the data that they must find. Without it, what the first one finds is what others must find.
+  std::optional<uint64_t> fingerprint;
 };
 
 class DatasetTable {
@@ -29,9 +31,7 @@ class DatasetTable {
     uint64_t number = 0;
   };
 
-  // `index`: for a streamed data set, else null.
-  Registration Register(DatasetId dataset, proto::DatasetSpec spec,
-                        std::shared_ptr<const proto::DatasetIndex> index = nullptr);
+  Registration Register(DatasetId dataset, DatasetSource source);
   bool IsCurrent(const Registration& registration) const;
   // The data set could not be loaded, so workers that join later must not fail because of it. Has
   // no effect if the registration is not current.
@@ -42,10 +42,10 @@ class DatasetTable {
   std::vector<DatasetId> Unread(const std::function<bool(DatasetId)>& is_read) const;
   void Remove(DatasetId dataset);
 
-  // A worker has loaded the data set. Errors: DataLoss when its data differs from that of the first
-  // worker. OK for a data set that is no longer registered.
+  // A worker has loaded the data set. Errors: DataLoss when its data is not what it must be. OK for a
+  // data set that is no longer registered.
   absl::Status Check(DatasetId dataset, const proto::DatasetReady& ready);
-  // The fingerprint of the data that the first worker has loaded, if any.
+  // Of its data, where that is known.
   std::optional<uint64_t> fingerprint(DatasetId dataset) const;
 
   // The request to a worker to load the data set; the requests to a worker that has none.
@@ -54,11 +54,9 @@ class DatasetTable {
 
  private:
   struct Dataset {
-    proto::DatasetSpec spec;
-    std::shared_ptr<const proto::DatasetIndex> index;
+    DatasetSource source;
     uint64_t number = 0;  // of its registration
     bool let_go = false;
-    std::optional<uint64_t> fingerprint;
   };
 
   uint64_t registrations_ = 0;

@@ -93,6 +93,25 @@ TEST_CASE("a worker that is preempted while it loads a data set loads it again",
   CHECK(f.ClosuresRun(0) > 0);
 }
 
+TEST_CASE("a data set that is made while all workers are away is loaded by those that come back",
+          "[fault]") {
+  const DataFiles files;
+  FaultCluster f(1, 1);
+  CountingJob job(f.cluster);
+  f.LoseWorker(0);
+  DatasetBuilder builder = Csv(files.Write("data.csv", Numbers())).Numeric("x").Batch(10);
+  data::DatasetOptions options = builder.Epochs(1).options();
+  options.spec.set_example_ids(true);
+  auto dataset = job.strategy().CreatePerWorkerDataset(options);
+  MustBeOk(dataset.status());
+  f.ReturnWorker(0);
+  VisitJob visit(&job.strategy(), *dataset);
+  ClusterCoordinator coordinator(job.strategy());
+  while (auto ticket = dataset->NextTicket()) coordinator.Schedule(visit.step, *ticket);
+  MustBeOk(coordinator.Join());
+  visit.CheckEachVisited(1);
+}
+
 TEST_CASE("values that were computed outlive the workers that computed them", "[fault]") {
   FaultCluster f(1, 2);
   CountingJob job(f.cluster);

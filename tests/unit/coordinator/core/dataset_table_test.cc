@@ -22,6 +22,15 @@ TEST_CASE("workers that read other data than the first one are refused", "[datas
   CHECK(datasets.Check(2, Ready(8)).ok());  // of one that has gone since
 }
 
+TEST_CASE("workers that read other data than the coordinator are refused, the first one too",
+          "[dataset_table]") {
+  DatasetTable datasets;
+  datasets.Register(1, {.fingerprint = 7});
+  CHECK(datasets.fingerprint(1) == 7);
+  CHECK(absl::IsDataLoss(datasets.Check(1, Ready(8))));
+  CHECK(datasets.Check(1, Ready(7)).ok());
+}
+
 TEST_CASE("a data set that is registered anew takes the place of the old one", "[dataset_table]") {
   DatasetTable datasets;
   const auto old = datasets.Register(1, {});

@@ -20,11 +20,7 @@ struct Datasets : PlayedCluster {
     const auto shard =
         testing::WholeOf(testing::VariableOf("n", {1}, false, {}, DType::kI64), /*id=*/1);
     REQUIRE(Await([&](auto done) { controller->CreateShards({shard}, done); }).ok());
-    REQUIRE(Await([&](auto done) {
-              controller->RegisterDataset(
-                  7, {},
-                  [done](const absl::StatusOr<WorkerDataset>& ready) { done(ready.status()); });
-            }).ok());
+    REQUIRE(Await([&](auto done) { controller->RegisterDataset(7, {}, done); }).ok());
     graph::GraphBuilder b("add", &testing::ClusterOps());
     b.Target("AssignAddVariable", {b.Argument("one", DType::kI64, Shape{1})}, testing::ShardOf(1));
     auto function = b.Finish();

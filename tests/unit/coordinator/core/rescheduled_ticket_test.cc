@@ -167,9 +167,7 @@ TEST_CASE("a data set that could not be registered is not asked of workers that 
                            });
   c.controller->UpdateWorkers({"worker0", "refuses"});
   const auto registered = [&](DatasetId id) {
-    return c.Await([&](auto done) {
-      c.controller->RegisterDataset(id, {}, [done](auto result) { done(result.status()); });
-    });
+    return c.Await([&](auto done) { c.controller->RegisterDataset(id, {}, done); });
   };
   const auto both_ready = [&c] {
     const absl::Time deadline = absl::Now() + testing::kWorkerPatience;
