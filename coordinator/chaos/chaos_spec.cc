@@ -1,6 +1,7 @@
 // The schema of CHAOS.yaml, the values of one rule, and the file as a whole.
 #include "coordinator/chaos/chaos_spec.h"
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/numbers.h"
@@ -40,6 +41,10 @@ constexpr job::SchemaKey kFaultKeys[] = {
     job::SchemaKey(kString, "after", "0s", "with `every`: what it counts from"),
     job::SchemaKey(kInt, "count", "", "with `every`: how many faults at most").Min(1),
     job::SchemaKey(kStrings, "at", "", "the times of the faults, instead of `every`"),
+    job::SchemaKey(kInts, "at_update", "",
+                   "instead of times: each fault as soon as a shard is seen to have taken so many "
+                   "updates, however fast the machine is")
+        .Min(1),
     job::SchemaKey(
         kString, "jitter", "0s",
         "each time is moved by a random part of this, either way; at most half of `every`"),
@@ -152,15 +157,26 @@ void ReadTarget(const RuleReader& reader, const std::string& text, FaultRule* ru
 
 void ReadWhen(const RuleReader& reader, const job::SectionView& view, FaultRule* rule) {
   rule->jitter = reader.Time("jitter");
-  if (view.Has("every") == view.Has("at")) {
-    reader.Error("every", view.Has("at") ? "give one of every and at" : "give every or at");
+  const int ways = view.Has("every") + view.Has("at") + view.Has("at_update");
+  if (ways != 1) {
+    reader.Error("every",
+                 ways == 0 ? "give every, at or at_update" : "give one of every, at and at_update");
     return;
   }
-  if (view.Has("at")) {
-    rule->at = reader.Times("at");
+  if (!view.Has("every")) {
     for (const char* key : {"count", "after"}) {
       if (view.Given(key)) reader.Error(key, "only with every");
     }
+  }
+  if (view.Has("at")) {
+    rule->at = reader.Times("at");
+    return;
+  }
+  if (view.Has("at_update")) {
+    rule->at_update = view.Ints("at_update");
+    if (rule->at_update.empty()) reader.Error("at_update", "wanted a number of updates at least");
+    std::sort(rule->at_update.begin(), rule->at_update.end());
+    if (view.Given("jitter")) reader.Error("jitter", "only with every or at");
     return;
   }
   rule->every = reader.Time("every");

@@ -26,8 +26,8 @@ struct DurationRange {
   absl::Duration low, high;
 };
 
-// One entry of `faults`: the same thing done again and again. Exactly one of `every` and `at` is
-// there. All times count from the job's first training step.
+// One entry of `faults`: the same thing done again and again. Exactly one of `every`, `at` and
+// `at_update` is there. All times count from the job's first training step.
 struct FaultRule {
   TaskKind task = TaskKind::kWorker;
   int index = -1;  // of the task; -1: a random one each time
@@ -35,8 +35,9 @@ struct FaultRule {
   absl::Duration every;
   absl::Duration after;  // `every` counts from here
   std::vector<absl::Duration> at;
-  int64_t count = 0;      // of `every`; 0: no end
-  absl::Duration jitter;  // each time is moved by at most this, either way
+  std::vector<int64_t> at_update;  // numbers of updates that a shard has taken
+  int64_t count = 0;               // of `every`; 0: no end
+  absl::Duration jitter;           // each time is moved by at most this, either way
   DurationRange restart_delay;
   DurationRange stop_for;
   std::string where;  // "chaos.yaml:4:5"

@@ -1,5 +1,6 @@
 #include "coordinator/chaos/progress_probe.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -10,13 +11,16 @@
 namespace coxswain::chaos {
 namespace {
 
-constexpr absl::Duration kInterval = absl::Milliseconds(150);
 constexpr absl::Duration kTimeout = absl::Milliseconds(500);
 
 }  // namespace
 
-ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses, net::Secret secret)
-    : addresses_(std::move(ps_addresses)), secret_(std::move(secret)), thread_([this] { Run(); }) {}
+ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses, net::Secret secret,
+                             absl::Duration interval)
+    : addresses_(std::move(ps_addresses)),
+      secret_(std::move(secret)),
+      interval_(interval),
+      thread_([this] { Run(); }) {}
 
 ProgressProbe::~ProgressProbe() {
   stop_.Notify();
@@ -31,7 +35,7 @@ ProgressProbe::Reading ProgressProbe::Read() const {
 void ProgressProbe::Run() {
   const auto transport = net::NewSecretTransport(net::NewHostTransport(), secret_);
   std::vector<Counter> before(addresses_.size());
-  while (!stop_.WaitForNotificationWithTimeout(kInterval)) {
+  while (!stop_.WaitForNotificationWithTimeout(interval_)) {
     const auto answers = observe::ObserveTasks(transport.get(), addresses_, kTimeout);
     for (size_t p = 0; p < answers.size(); ++p) {
       if (!answers[p].ok()) continue;
@@ -43,6 +47,10 @@ void ProgressProbe::Run() {
         continue;
       }
       absl::MutexLock lock(&mu_);
+      for (const proto::ShardStatus& shard : answers[p]->shards()) {
+        reading_.updates =
+            std::max(reading_.updates, static_cast<int64_t>(shard.updates_applied()));
+      }
       ++reading_.seen;
       reading_.holder = now.holder;
       reading_.last = absl::Now();

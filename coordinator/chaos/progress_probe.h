@@ -15,16 +15,17 @@
 
 namespace coxswain::chaos {
 
-// Thread model: thread-safe; asks on a thread of its own, a few times a second.
+// Thread model: thread-safe; asks on a thread of its own, every `interval`.
 class ProgressProbe {
  public:
-  ProgressProbe(std::vector<std::string> ps_addresses, net::Secret secret);
+  ProgressProbe(std::vector<std::string> ps_addresses, net::Secret secret, absl::Duration interval);
   ~ProgressProbe();
 
   struct Reading {
-    int64_t seen = 0;    // times that steps were seen to be taken
-    std::string holder;  // the coordinator that took the last ones, "host:pid"
-    absl::Time last;     // when that was
+    int64_t seen = 0;     // times that steps were seen to be taken
+    std::string holder;   // the coordinator that took the last ones, "host:pid"
+    absl::Time last;      // when that was
+    int64_t updates = 0;  // the most that a shard was ever seen to have taken
   };
   Reading Read() const;
 
@@ -38,6 +39,7 @@ class ProgressProbe {
 
   const std::vector<std::string> addresses_;
   const net::Secret secret_;
+  const absl::Duration interval_;
   mutable absl::Mutex mu_;
   Reading reading_ ABSL_GUARDED_BY(mu_);
   absl::Notification stop_;

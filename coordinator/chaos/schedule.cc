@@ -44,7 +44,8 @@ FaultStream::FaultStream(const ChaosSpec& spec, int num_ps, int num_workers)
 
 std::optional<PlannedFault> FaultStream::Make(size_t r, int64_t number) const {
   const FaultRule& rule = spec_.faults[r];
-  PlannedFault fault;
+  if (!rule.at_update.empty()) return std::nullopt;
+  PlannedFault fault = Plan(r, number);
   if (!rule.at.empty()) {
     if (number >= static_cast<int64_t>(rule.at.size())) return std::nullopt;
     fault.at = rule.at[static_cast<size_t>(number)];
@@ -54,6 +55,13 @@ std::optional<PlannedFault> FaultStream::Make(size_t r, int64_t number) const {
                Uniform(Bits(spec_.seed, r, number, kTime), 2 * rule.jitter) - rule.jitter;
   }
   fault.at = std::max(fault.at, absl::ZeroDuration());
+  return fault;
+}
+
+// All but when.
+PlannedFault FaultStream::Plan(size_t r, int64_t number) const {
+  const FaultRule& rule = spec_.faults[r];
+  PlannedFault fault;
   fault.rule = static_cast<int>(r);
   fault.number = number;
   fault.task = rule.task;
@@ -79,6 +87,21 @@ std::optional<PlannedFault> FaultStream::Next() {
   std::optional<PlannedFault> fault = next_[first];
   next_[first] = Make(first, fault->number + 1);
   return fault;
+}
+
+std::vector<PlannedFault> FaultStream::AtUpdates() const {
+  std::vector<PlannedFault> faults;
+  for (size_t r = 0; r < spec_.faults.size(); ++r) {
+    const std::vector<int64_t>& updates = spec_.faults[r].at_update;
+    for (size_t i = 0; i < updates.size(); ++i) {
+      faults.push_back(Plan(r, static_cast<int64_t>(i)));
+      faults.back().at_update = updates[i];
+    }
+  }
+  std::stable_sort(faults.begin(), faults.end(), [](const PlannedFault& a, const PlannedFault& b) {
+    return a.at_update < b.at_update;
+  });
+  return faults;
 }
 
 std::vector<PlannedFault> MakeSchedule(const ChaosSpec& spec, int num_ps, int num_workers,

@@ -18,6 +18,8 @@ namespace coxswain::chaos {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(10);
+// Between two looks at the job's progress; the shorter one where faults wait for updates.
+constexpr absl::Duration kLook = absl::Milliseconds(150), kCloseLook = absl::Milliseconds(20);
 // For a task that was asked to end. A coordinator lets closures end and writes a checkpoint.
 constexpr absl::Duration kDaemonGrace = absl::Seconds(10);
 constexpr absl::Duration kCoordinatorGrace = absl::Seconds(60);
@@ -40,7 +42,8 @@ Supervisor::Supervisor(ChaosCluster* cluster, SupervisorOptions options)
       options_(std::move(options)),
       faults_(options_.spec, static_cast<int>(cluster->ps().size()),
               static_cast<int>(cluster->workers().size())),
-      next_(faults_.Next()) {
+      next_(faults_.Next()),
+      at_updates_(faults_.AtUpdates()) {
   slots_.emplace_back();
   slots_[0].kind = TaskKind::kCoordinator;
   slots_[0].name = "coordinator";
@@ -59,7 +62,8 @@ Supervisor::Supervisor(ChaosCluster* cluster, SupervisorOptions options)
 
 SupervisorResult Supervisor::Run() {
   started_ = last_progress_ = absl::Now();
-  probe_ = std::make_unique<ProgressProbe>(cluster_->config().ps, cluster_->secret());
+  probe_ = std::make_unique<ProgressProbe>(cluster_->config().ps, cluster_->secret(),
+                                           at_updates_.empty() ? kLook : kCloseLook);
   newest_checkpoint_ = NewestCheckpoint();
   slots_[0].up = false;
   Start(&slots_[0]);
@@ -226,6 +230,12 @@ void Supervisor::InjectDue() {
     due_.push_back(*next_);
     next_ = faults_.Next();
   }
+  const int64_t updates = probe_->Read().updates;
+  const auto later =
+      std::find_if(at_updates_.begin(), at_updates_.end(),
+                   [updates](const PlannedFault& fault) { return fault.at_update > updates; });
+  due_.insert(due_.end(), at_updates_.begin(), later);
+  at_updates_.erase(at_updates_.begin(), later);
   due_.erase(std::remove_if(due_.begin(), due_.end(),
                             [this](const PlannedFault& fault) { return Inject(fault); }),
              due_.end());

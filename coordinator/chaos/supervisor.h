@@ -91,7 +91,8 @@ class Supervisor {
   FaultStream faults_;
   std::vector<PlannedFault> due_;  // their time has come
   std::optional<PlannedFault> next_;
-  std::vector<Slot> slots_;  // the coordinator first
+  std::vector<PlannedFault> at_updates_;  // those to come
+  std::vector<Slot> slots_;               // the coordinator first
   local::Child coordinator_;
   std::unique_ptr<ProgressProbe> probe_;
   absl::Time started_, last_progress_;

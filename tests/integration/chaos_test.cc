@@ -81,15 +81,15 @@ TEST_CASE("a job whose workers, parameter server and coordinator are killed keep
   const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
 baseline: false
 faults:
-  - {task: worker, at: [200ms, 900ms], restart_delay: 100ms}
-  - {task: ps, at: 500ms, restart_delay: 100ms}
-  - {task: coordinator, at: 1200ms, restart_delay: 0s}
+  - {task: worker, at_update: [200, 900], restart_delay: 100ms}
+  - {task: ps, at_update: [500], restart_delay: 100ms}
+  - {task: coordinator, at_update: [1200], restart_delay: 0s}
 )");
   const std::string report = files.Path("report.json"), model = files.Path("model");
   const auto result =
       Run(CoxswainCommand(With({"train", WriteMatrixFactorization(files), "--local", "2x2",
-                                "--chaos", chaos, "--checkpoint-every", "0.3", "--report", report,
-                                "--model-dir", model, "--chaos-dir", files.Path("run")},
+                                "--chaos", chaos, "--set", "checkpoint.every_steps=150", "--report",
+                                report, "--model-dir", model, "--chaos-dir", files.Path("run")},
                                kSeconds)),
           {}, absl::Seconds(100));
   CAPTURE(result.out, result.err);
@@ -119,9 +119,9 @@ TEST_CASE(
   const DataFiles files;
   const std::string chaos = files.Write("chaos.yaml", R"(
 faults:
-  - {task: "worker:0", action: stop, at: 100ms, stop_for: 2500ms}
-  - {task: "worker:1", action: terminate, at: 600ms, restart_delay: 100ms}
-  - {task: coordinator, action: terminate, at: 1s, restart_delay: 100ms}
+  - {task: "worker:0", action: stop, at_update: [50], stop_for: 2500ms}
+  - {task: "worker:1", action: terminate, at_update: [300], restart_delay: 100ms}
+  - {task: coordinator, action: terminate, at_update: [600], restart_delay: 100ms}
 )");
   const std::string report = files.Path("report.json");
   const auto result = Run(CoxswainCommand(With({"train", WriteMatrixFactorization(files), "--local",
@@ -145,15 +145,15 @@ TEST_CASE("`coxswain chaos` kills daemons of this machine and starts them as the
   const std::string chaos = files.Write("chaos.yaml", R"(
 baseline: false
 faults:
-  - {task: "worker:1", at: 100ms, restart_delay: 100ms}
-  - {task: "ps:0", at: 600ms, restart_delay: 100ms}
+  - {task: "worker:1", at_update: [100], restart_delay: 100ms}
+  - {task: "ps:0", at_update: [600], restart_delay: 100ms}
 )");
   const auto before = Ask(daemons.cluster_file());
   const std::string report = files.Path("report.json");
   const auto result =
       Run(CoxswainCommand(
               With({"chaos", WriteMatrixFactorization(files), "--cluster", daemons.cluster_file(),
-                    "--chaos", chaos, "--report", report, "--checkpoint-every", "0.3"},
+                    "--chaos", chaos, "--report", report, "--set", "checkpoint.every_steps=150"},
                    kSeconds)),
           {}, absl::Seconds(100));
   CAPTURE(result.out, result.err);

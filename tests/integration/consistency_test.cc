@@ -77,51 +77,68 @@ TEST_CASE("a job with bounded staleness of 0 gives the same result on one worker
   CheckSameScore(one, two);
 }
 
+// Workers die four times and a parameter server once; and, with it, the coordinator.
+constexpr char kKills[] = R"(
+seed: 5
+baseline: false
+faults:
+  - {task: worker, action: kill, at_update: [100, 400, 700, 1000], restart_delay: 100ms}
+  - {task: ps, action: kill, at_update: [250], restart_delay: 100ms}
+)";
+constexpr char kCoordinatorToo[] =
+    "  - {task: coordinator, action: kill, at_update: [550], restart_delay: 100ms}\n";
+
+struct Fire {
+  Process::Result result;
+  nlohmann::json report;
+};
+
+Fire TrainUnderFire(const std::string& local, int epochs, const std::string& consistency) {
+  const DataFiles files;
+  const std::string report = files.Path("report.json");
+  const std::string chaos = files.Write("chaos.yaml", absl::StrCat(kKills, kCoordinatorToo));
+  Fire fire;
+  fire.result = Coxswain({"train",
+                          WriteMatrixFactorization(files),
+                          "--local",
+                          local,
+                          "--chaos",
+                          chaos,
+                          "--report",
+                          report,
+                          "--checkpoint-dir",
+                          files.Path("checkpoints"),
+                          "--set",
+                          "checkpoint.every_steps=150",
+                          "--set",
+                          absl::StrCat("train.epochs=", epochs),
+                          "--set",
+                          "train.batch_size=32",
+                          "--set",
+                          absl::StrCat("evaluate.every_epochs=", epochs),
+                          "--set",
+                          "split.validation=0.2",
+                          "--set",
+                          "cluster.lease_seconds=1",
+                          "--set",
+                          absl::StrCat("train.consistency=", consistency)});
+  INFO(fire.result.out << fire.result.err);
+  REQUIRE(fire.result.code == 0);
+  CHECK_THAT(fire.result.out, Catch::Matchers::Contains("every promise was kept"));
+  fire.report = ReadJson(report);
+  CHECK(fire.report["chaos"]["injected"]["worker"]["kill"] == 4);
+  CHECK(fire.report["chaos"]["injected"]["ps"]["kill"] == 1);
+  CHECK(fire.report["chaos"]["coordinator_starts"] == 2);
+  return fire;
+}
+
 TEST_CASE(
     "a synchronous job whose workers, parameter server and coordinator are killed keeps every "
     "promise",
     "[consistency]") {
-  const DataFiles files;
-  const std::string job = WriteMatrixFactorization(files);
-  const std::string chaos = files.Write("chaos.yaml", R"(
-seed: 5
-faults:
-  - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
-  - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
-  - {task: coordinator, action: kill, at: 1500ms, restart_delay: 100ms}
-baseline: false
-)");
-  const std::string report = files.Path("report.json");
-  const Process::Result result = Coxswain(With({"train",
-                                                job,
-                                                "--local",
-                                                "2x2",
-                                                "--chaos",
-                                                chaos,
-                                                "--report",
-                                                report,
-                                                "--checkpoint-dir",
-                                                files.Path("checkpoints"),
-                                                "--checkpoint-every",
-                                                "0.2",
-                                                "--set",
-                                                "train.epochs=600",
-                                                "--set",
-                                                "train.batch_size=32",
-                                                "--set",
-                                                "evaluate.every_epochs=600",
-                                                "--set",
-                                                "split.validation=0.2",
-                                                "--set",
-                                                "cluster.lease_seconds=1"},
-                                               kSync));
-  INFO(result.out << result.err);
-  CHECK(result.code == 0);
-  CHECK_THAT(result.out, Catch::Matchers::Contains("updates == synchronous steps"));
-  CHECK_THAT(result.out, Catch::Matchers::Contains("every promise was kept"));
-  const nlohmann::json kept = ReadJson(report);
-  CHECK(kept["chaos"]["coordinator_starts"] == 2);
-  CHECK(kept["updates"]["applied"] == 600 * 8);
+  const Fire fire = TrainUnderFire("2x2", 600, "{mode: sync, replicas: 2}");
+  CHECK_THAT(fire.result.out, Catch::Matchers::Contains("updates == synchronous steps"));
+  CHECK(fire.report["updates"]["applied"] == 600 * 8);
 }
 
 TEST_CASE(
@@ -136,46 +153,8 @@ TEST_CASE(
                 {"{accumulate: 4}", 4}};
   for (const auto& [consistency, updates] : kModes) {
     INFO(consistency);
-    const DataFiles files;
-    const std::string job = WriteMatrixFactorization(files);
-    const std::string chaos = files.Write("chaos.yaml", R"(
-seed: 3
-baseline: false
-faults:
-  - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
-  - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
-  - {task: coordinator, action: kill, at: 1500ms, restart_delay: 100ms}
-)");
-    const std::string report = files.Path("report.json");
-    const Process::Result result = Coxswain({"train",
-                                             job,
-                                             "--local",
-                                             "2x3",
-                                             "--chaos",
-                                             chaos,
-                                             "--report",
-                                             report,
-                                             "--checkpoint-dir",
-                                             files.Path("checkpoints"),
-                                             "--checkpoint-every",
-                                             "0.2",
-                                             "--set",
-                                             "train.epochs=300",
-                                             "--set",
-                                             "train.batch_size=32",
-                                             "--set",
-                                             "evaluate.every_epochs=300",
-                                             "--set",
-                                             "split.validation=0.2",
-                                             "--set",
-                                             "cluster.lease_seconds=1",
-                                             "--set",
-                                             absl::StrCat("train.consistency=", consistency)});
-    INFO(result.out << result.err);
-    CHECK(result.code == 0);
-    CHECK_THAT(result.out, Catch::Matchers::Contains("every promise was kept"));
-    const nlohmann::json kept = ReadJson(report);
-    CHECK(kept["updates"]["applied"] == 300 * updates);
+    const nlohmann::json kept = TrainUnderFire("2x3", 400, consistency).report;
+    CHECK(kept["updates"]["applied"] == 400 * updates);
     CHECK(kept["updates"]["shards_off"] == 0);
     CHECK(kept["closures"]["completed"] == kept["closures"]["scheduled"]);
   }
@@ -200,13 +179,7 @@ TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and 
   INFO("reduce: " << reduce);
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files);
-  const std::string chaos = files.Write("chaos.yaml", R"(
-seed: 5
-faults:
-  - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
-  - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
-baseline: false
-)");
+  const std::string chaos = files.Write("chaos.yaml", kKills);
   const std::vector<std::string> deterministic = {
       "--set",
       absl::StrCat("train={epochs: 300, batch_size: 32, deterministic: true, ",
@@ -224,12 +197,16 @@ baseline: false
     std::vector<std::string> more = {"--local", workers, "--model-dir", model};
     if (workers == std::string("killed")) {
       more[1] = "2x2";
-      more = With(more, {"--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"),
-                         "--checkpoint-every", "0.2"});
+      more = With(more, {"--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"), "--set",
+                         "checkpoint.every_steps=150"});
     }
     const nlohmann::json report = Train(files, job, With(more, deterministic));
     CHECK(report["updates"]["applied"] == 300 * updates);
     CHECK(report["updates"]["shards_off"] == 0);
+    if (workers == std::string("killed")) {
+      CHECK(report["chaos"]["injected"]["worker"]["kill"] == 4);
+      CHECK(report["chaos"]["injected"]["ps"]["kill"] == 1);
+    }
     const auto found = FilesIn(model);
     CHECK(found.size() >= 2);
     if (wanted.empty()) wanted = found;
@@ -253,19 +230,13 @@ TEST_CASE("running statistics of batch_norm are the same when workers and a PS a
             "evaluate.every_epochs=300"},
            kSync);
   const nlohmann::json quiet = Train(files, job, With({"--local", "2x1"}, sets));
-  const std::string chaos = files.Write("chaos.yaml", R"(
-seed: 6
-faults:
-  - {task: worker, action: kill, every: 600ms, restart_delay: 100ms}
-  - {task: ps, action: kill, at: 800ms, restart_delay: 100ms}
-baseline: false
-)");
+  const std::string chaos = files.Write("chaos.yaml", kKills);
   const nlohmann::json killed =
       Train(files, job,
             With({"--local", "2x2", "--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"),
-                  "--checkpoint-every", "0.2", "--set", "cluster.lease_seconds=1"},
+                  "--set", "checkpoint.every_steps=150", "--set", "cluster.lease_seconds=1"},
                  sets));
-  CHECK(killed["chaos"]["injected"]["worker"]["kill"].get<int>() >= 1);
+  CHECK(killed["chaos"]["injected"]["worker"]["kill"] == 4);
   CHECK(killed["chaos"]["injected"]["ps"]["kill"] == 1);
   CheckSameScore(quiet, killed);
   CHECK(killed["updates"]["applied"] == quiet["updates"]["applied"]);
@@ -290,18 +261,12 @@ TEST_CASE("moving averages are the same to the bit when workers and a PS are kil
       "cluster.lease_seconds=1"};
   const nlohmann::json quiet =
       Train(files, job, With({"--local", "2x1", "--model-dir", files.Path("quiet")}, sets));
-  const std::string chaos = files.Write("chaos.yaml", R"(
-seed: 7
-faults:
-  - {task: worker, action: kill, every: 700ms, restart_delay: 100ms}
-  - {task: ps, action: kill, at: 900ms, restart_delay: 100ms}
-baseline: false
-)");
-  const nlohmann::json killed =
-      Train(files, job,
-            With({"--local", "2x2", "--model-dir", files.Path("killed"), "--chaos", chaos,
-                  "--checkpoint-dir", files.Path("checkpoints"), "--checkpoint-every", "0.2"},
-                 sets));
+  const std::string chaos = files.Write("chaos.yaml", kKills);
+  const nlohmann::json killed = Train(
+      files, job,
+      With({"--local", "2x2", "--model-dir", files.Path("killed"), "--chaos", chaos,
+            "--checkpoint-dir", files.Path("checkpoints"), "--set", "checkpoint.every_steps=150"},
+           sets));
   CHECK(killed["chaos"]["injected"]["ps"]["kill"] == 1);
   CHECK(killed["updates"]["shards_off"] == 0);
   CheckSameScore(quiet, killed);
@@ -314,6 +279,31 @@ baseline: false
     ++tables;
   }
   CHECK(tables >= 2);
+}
+
+// An evaluation takes numbers of closures, and one that a lost PS spoils takes them twice.
+TEST_CASE("a deterministic job draws the same samples however often it is evaluated",
+          "[consistency]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  std::map<std::string, std::string> models[2];
+  for (const int every : {1, 4}) {
+    const std::string model = files.Path(absl::StrCat("model-", every));
+    Train(
+        files, job,
+        {"--local", "2x2", "--model-dir", model, "--set",
+         "model={kind: mlp, hidden: [8], dropout: 0.3}", "--set", "loss.kind=mse", "--set",
+         "train={epochs: 4, batch_size: 32, deterministic: true, "
+         "consistency: {mode: sync, replicas: 2}}",
+         "--set", "split.validation=0.2", "--set", absl::StrCat("evaluate.every_epochs=", every)});
+    for (const auto& [name, bytes] : FilesIn(model)) {
+      if (std::filesystem::path(name).extension() == ".safetensors") {
+        models[every > 1][name] = bytes;
+      }
+    }
+  }
+  CHECK(models[0].size() >= 2);
+  CHECK((models[0] == models[1]));
 }
 
 }  // namespace

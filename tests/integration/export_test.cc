@@ -60,7 +60,7 @@ TEST_CASE("a model and its last checkpoint are exported alike, and a delta makes
            "--set", "evaluate.metrics=[hit_rate@3]"});
   const auto listed = Coxswain({"checkpoint", "list", checkpoints, "--json"});
   const auto list = nlohmann::json::parse(listed.out);
-  REQUIRE(list.size() >= 3);
+  REQUIRE(list.size() >= 2);  // the first one and the last; others where there was time
   const std::string newest = list[0]["checkpoint"], oldest = list.back()["checkpoint"];
 
   const std::string whole = files.Path("whole.safetensors"),

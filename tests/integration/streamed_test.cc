@@ -58,18 +58,18 @@ void CheckUnderFire(const DataFiles& files, const std::string& job, const String
   const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
 baseline: false
 faults:
-  - {task: worker, at: [200ms, 700ms, 900ms], restart_delay: 100ms}
-  - {task: ps, at: 500ms, restart_delay: 100ms}
-  - {task: coordinator, at: 1200ms, restart_delay: 0s}
+  - {task: worker, at_update: [200, 700, 900], restart_delay: 100ms}
+  - {task: ps, at_update: [500], restart_delay: 100ms}
+  - {task: coordinator, at_update: [1200], restart_delay: 0s}
 )");
   const std::string report = files.Path("report.json");
-  const auto result =
-      Run(CoxswainCommand(Join(
-              {"train", job, "--local", "2x2", "--chaos", chaos, "--checkpoint-every", "0.3",
-               "--report", report, "--chaos-dir", files.Path("run"), "--set", "train.epochs=1500",
-               "--set", "evaluate.every_epochs=1500", "--set", "train.steps_per_function=3"},
-              Join(Streaming(files), more))),
-          {}, absl::Seconds(200));
+  const auto result = Run(
+      CoxswainCommand(Join(
+          {"train", job, "--local", "2x2", "--chaos", chaos, "--set", "checkpoint.every_steps=150",
+           "--report", report, "--chaos-dir", files.Path("run"), "--set", "train.epochs=1500",
+           "--set", "evaluate.every_epochs=1500", "--set", "train.steps_per_function=3"},
+          Join(Streaming(files), more))),
+      {}, absl::Seconds(200));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.out, Contains("every promise was kept"));

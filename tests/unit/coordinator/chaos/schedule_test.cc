@@ -116,5 +116,29 @@ TEST_CASE("a rule that is added changes no fault of those before it", "[chaos]")
   CHECK(with == without);
 }
 
+TEST_CASE("faults at numbers of updates come in their order, and none of them at a time",
+          "[chaos]") {
+  const auto spec = ParseChaos(R"(
+faults:
+  - {task: ps, at_update: [500, 20], restart_delay: 1s}
+  - {task: "worker:1", action: stop, at_update: [100]}
+  - {task: coordinator, at: 3s}
+)",
+                               "chaos.yaml");
+  INFO(spec.status());
+  REQUIRE(spec.ok());
+  const std::vector<PlannedFault> faults = FaultStream(*spec, 3, 4).AtUpdates();
+  REQUIRE(faults.size() == 3);
+  CHECK(faults[0].at_update == 20);
+  CHECK(faults[1].at_update == 100);
+  CHECK(faults[1].index == 1);
+  CHECK(faults[1].action == FaultAction::kStop);
+  CHECK(faults[2].at_update == 500);
+  CHECK(faults[2].restart_delay == absl::Seconds(1));
+  const auto timed = MakeSchedule(*spec, 3, 4, absl::Hours(1));
+  REQUIRE(timed.size() == 1);
+  CHECK(timed[0].task == TaskKind::kCoordinator);
+}
+
 }  // namespace
 }  // namespace coxswain::chaos

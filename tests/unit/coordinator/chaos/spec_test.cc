@@ -89,9 +89,17 @@ TEST_CASE("a mistake in a chaos file is told with its place and what was meant",
   CHECK_THAT(Complaint(OneFault("task: 'worker:x', at: 1s")),
              Contains("wanted a number after 'worker:'"));
   CHECK_THAT(Complaint(OneFault("task: 'coordinator:0', at: 1s")), Contains("one coordinator"));
-  CHECK_THAT(Complaint(OneFault("task: ps")), Contains("give every or at"));
-  CHECK_THAT(Complaint(OneFault("task: ps, at: 1s, every: 1s")), Contains("one of every and at"));
+  CHECK_THAT(Complaint(OneFault("task: ps")), Contains("give every, at or at_update"));
+  CHECK_THAT(Complaint(OneFault("task: ps, at: 1s, every: 1s")),
+             Contains("one of every, at and at_update"));
   CHECK_THAT(Complaint(OneFault("task: ps, at: 1s, count: 2")), Contains("only with every"));
+  CHECK_THAT(Complaint(OneFault("task: ps, at_update: [5], count: 2")),
+             Contains("only with every"));
+  CHECK_THAT(Complaint(OneFault("task: ps, at_update: [5], jitter: 1s")),
+             Contains("only with every or at"));
+  CHECK_THAT(Complaint(OneFault("task: ps, at_update: []")),
+             Contains("wanted a number of updates"));
+  CHECK_THAT(Complaint(OneFault("task: ps, at_update: [0]")), Contains("at_update"));
   CHECK_THAT(Complaint(OneFault("task: ps, every: 5 parsecs")),
              Contains("wanted a time like 500ms, 5s or 1m30s; found '5 parsecs'"));
   CHECK_THAT(Complaint(OneFault("task: ps, every: -5s")), Contains("wanted a time"));
@@ -156,7 +164,7 @@ TEST_CASE("docs/chaos.md has every key with its type, default and meaning, and a
     CHECK(absl::StrContains(*page, wanted));
     keys += section->keys.size();
   }
-  CHECK(keys == 14);
+  CHECK(keys == 15);
   const std::string open = "```yaml\n";
   const size_t begin = page->find(open);
   REQUIRE(begin != std::string::npos);
