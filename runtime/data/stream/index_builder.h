@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "protos/dataset.pb.h"
 #include "protos/dataset_index.pb.h"
 
@@ -23,6 +24,8 @@ struct IndexOptions {
   int64_t part_bytes = int64_t{16} << 20;
   // Of the index as a message, which each worker gets; Protobuf has none of 2 GiB.
   int64_t most_bytes = int64_t{1} << 30;
+  // While no part comes, so long for the one that all wait for, and what its bytes take at 1 MiB/s.
+  absl::Duration patience = absl::Minutes(5);
 };
 
 // What identifies the spec of an index: all that it depends on but the files.

@@ -94,7 +94,8 @@ class IndexPass {
         draft_(spec, options),
         plan_(spec, std::min(options.part_bytes, SizesOf(spec.stream()).memory / kPartsInMemory),
               &shared_),
-        workers_(static_cast<size_t>(std::max(0, options.workers->count()))) {}
+        workers_(static_cast<size_t>(std::max(0, options.workers->count()))),
+        patience_(options.patience) {}
   ~IndexPass();
   absl::StatusOr<DatasetIndex> Run();
 
@@ -113,7 +114,7 @@ class IndexPass {
   struct Worker {
     int parts = 0;       // that it has
     bool there = true;   // when it was last asked
-    bool knows = true;   // what a part is
+    bool usable = true;  // it knows what a part is, and has not kept all waiting
     bool asked = false;  // at all
     bool lost = false;   // which was said
   };
@@ -139,7 +140,11 @@ class IndexPass {
   absl::Status DoFirst();
   absl::StatusOr<proto::IndexedPart> ReadRange(Part* part, bool* as_planned);
   bool MustDoFirst() const;
-  void SayWhatFor(absl::Duration waited) const;
+  // For the first part, which a worker has.
+  absl::Duration Patience() const;
+  // Nothing has come for so long. A worker that is there and does not answer, because its disk
+  // hangs or it is stopped, must not keep all waiting for ever.
+  void OnSilence(absl::Duration waited);
 
   const DatasetSpec& spec_;
   PartReaders& readers_;
@@ -150,6 +155,7 @@ class IndexPass {
   std::deque<Part> parts_;  // that are open, in the order of the files
   int64_t last_part_ = 0;
   std::vector<Worker> workers_;
+  const absl::Duration patience_;
   uint64_t last_ask_ = 0;
   const std::shared_ptr<PartAnswers> answers_ = std::make_shared<PartAnswers>();
   // Of the file that the next part goes on with, see IndexState.
@@ -184,7 +190,7 @@ int IndexPass::FreeWorker(bool first) const {
   int best = -1;
   for (size_t i = 0; i < workers_.size(); ++i) {
     const Worker& worker = workers_[i];
-    if (!worker.there || !worker.knows || (worker.parts >= kPartsOfWorker && !first)) continue;
+    if (!worker.there || !worker.usable || (worker.parts >= kPartsOfWorker && !first)) continue;
     if (best < 0 || worker.parts < workers_[static_cast<size_t>(best)].parts) {
       best = static_cast<int>(i);
     }
@@ -256,7 +262,7 @@ absl::Status IndexPass::OnAnswer(const PartAnswer& answer) {
   if (!status.ok()) {
     Release(&*at);
     if (absl::IsUnimplemented(status)) {
-      workers_[static_cast<size_t>(answer.worker)].knows = false;  // it is of an older version
+      workers_[static_cast<size_t>(answer.worker)].usable = false;  // it is of an older version
     } else if (!added || at->plan.in_turn) {
       at->state = State::kFailed;
       at->failed = status;
@@ -391,10 +397,29 @@ absl::Status IndexPass::DoFirst() {
   return Add(*sums);
 }
 
-void IndexPass::SayWhatFor(absl::Duration waited) const {
+absl::Duration IndexPass::Patience() const {
+  const proto::PartOfFiles& read = parts_[0].plan.read;
+  int64_t bytes = 0;
+  for (const proto::IndexedFile& file : read.files()) bytes += file.bytes();
+  if (IsGuessed(parts_[0].plan)) bytes = read.end() - read.begin();
+  return patience_ + absl::Seconds(bytes >> 20);
+}
+
+void IndexPass::OnSilence(absl::Duration waited) {
   const Part& part = parts_[0];
-  LogWarning("data set: no part of the index has come for ", absl::FormatDuration(waited),
-             "; waits for worker ", part.worker, ", which reads ", part.plan.read.spec().paths(0));
+  if (part.worker < 0) return;
+  const bool over = waited >= Patience();
+  if (over || absl::ToInt64Milliseconds(waited) % absl::ToInt64Milliseconds(kSilence) == 0) {
+    LogWarning("data set: no part of the index has come for ", absl::FormatDuration(waited),
+               over ? "; no longer waits for worker " : "; waits for worker ", part.worker,
+               ", which reads ", part.plan.read.spec().paths(0));
+  }
+  if (!over) return;
+  const int silent = part.worker;
+  workers_[static_cast<size_t>(silent)].usable = false;
+  for (Part& one : parts_) {
+    if (one.worker == silent) Release(&one);
+  }
 }
 
 absl::StatusOr<DatasetIndex> IndexPass::Run() {
@@ -416,9 +441,7 @@ absl::StatusOr<DatasetIndex> IndexPass::Run() {
     }
     for (Worker& worker : workers_) worker.there = true;
     waited += kRetry;
-    if (absl::ToInt64Milliseconds(waited) % absl::ToInt64Milliseconds(kSilence) == 0) {
-      SayWhatFor(waited);
-    }
+    OnSilence(waited);
   }
   LogInfo("data set: indexed in ", last_part_, " parts by ", workers_.size(), " workers");
   if (!own_files_over_) RETURN_IF_ERROR(draft_.EndOwnFiles());

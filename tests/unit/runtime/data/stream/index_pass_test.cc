@@ -108,6 +108,37 @@ TEST_CASE("a pass by workers: one that dies for ever, and all that do") {
   }
 }
 
+// Passes on what is for others, and forgets what is for worker 0 from its third request on.
+class SilentWorker final : public PartReaders {
+ public:
+  explicit SilentWorker(PartReaders* others) : others_(*others) {}
+  int count() override { return others_.count(); }
+  void Ask(int worker, proto::IndexPart request, Done done) override {
+    if (worker == 0 && ++asked_ >= 3) return;
+    others_.Ask(worker, std::move(request), std::move(done));
+  }
+  int asked() const { return asked_; }
+
+ private:
+  PartReaders& others_;
+  int asked_ = 0;
+};
+
+TEST_CASE("a pass by workers: one that is there and never answers is not waited for for ever") {
+  const DataFiles files;
+  const auto spec = Spec(files, {files.Write("a.csv", Text(0, 900))});
+  for (const int workers : {1, 2}) {
+    PlayedReaders readers(workers);
+    SilentWorker silent(&readers);
+    IndexOptions options;
+    options.workers = &silent;
+    options.part_bytes = 800;
+    options.patience = absl::Milliseconds(1);
+    CheckSame(BuildIndexOnWorkers(spec, options), spec);
+    CHECK(silent.asked() >= 3);
+  }
+}
+
 TEST_CASE("a pass by workers: one that came back has nothing of what it had read") {
   const DataFiles files;
   const auto spec = Spec(files, {files.Write("a.csv", Text(0, 300))});
