@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/multiversion.h"
 #include "runtime/data/hash.h"
 #include "tests/testing/streamed_specs.h"
 
@@ -13,6 +14,13 @@ namespace coxswain::data {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
+
+// A sanitizer keeps what is freed for a while.
+#ifdef COX_SANITIZED
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 
 // In bytes; -1 where the system does not tell.
 int64_t PeakMemory() {
@@ -79,10 +87,10 @@ TEST_CASE("streaming: 20 times the memory that it may take is read within that m
   // The blocks, and what reading a file, parsing a block and the vocabulary take.
   const int64_t grown = PeakMemory() - before;
   INFO("grown by " << grown << " bytes");
-  if (measured && before > 0) {
+  if (measured && before > 0 && !kSanitized) {
     CHECK(grown < kMemory + 8 * kMiB);
   } else {
-    WARN("this system does not tell the peak of memory: only the rows were checked");
+    WARN("the peak of memory is not known here: only the rows were checked");
   }
 }
 
