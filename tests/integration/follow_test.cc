@@ -74,6 +74,11 @@ class Clicks {
     CHECK(report["visitation"]["repeated"] == 0);
     CHECK(report["closures"]["scheduled"] == report["closures"]["completed"]);
   }
+  void CheckDone(const Process::Result& result) const {
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    CheckWhole();
+  }
   const DataFiles& files() const { return files_; }
   int rows() const { return rows_; }
 
@@ -94,20 +99,14 @@ TEST_CASE("a job trains once on each file that comes while it runs, until the en
   clicks.Add("c.csv", 0);
   clicks.Add("d.csv", 100);
   clicks.End();
-  const auto result = train.Wait();
-  CAPTURE(result.out, result.err);
-  REQUIRE(result.code == 0);
-  clicks.CheckWhole();
+  clicks.CheckDone(train.Wait());
 }
 
 TEST_CASE("a job that follows ends when nothing has come for long enough, or its steps are over",
           "[follow]") {
   Clicks clicks;
   clicks.Add("a.csv", 30);
-  const auto idle = Coxswain(clicks.Train({"--local", "1x1", "--set", "dataset.follow_idle=0.1"}));
-  CAPTURE(idle.out, idle.err);
-  REQUIRE(idle.code == 0);
-  clicks.CheckWhole();
+  clicks.CheckDone(Coxswain(clicks.Train({"--local", "1x1", "--set", "dataset.follow_idle=0.1"})));
   const auto steps = Coxswain(clicks.Train({"--local", "1x1", "--set", "train.steps=2"}));
   CAPTURE(steps.out, steps.err);
   REQUIRE(steps.code == 0);
@@ -147,10 +146,7 @@ TEST_CASE("a job that follows is killed, goes on, and uses no row twice and leav
     train.Wait();
   }
   clicks.End();
-  const auto result = Coxswain(clicks.Resumable({"--local", "2x2"}));
-  CAPTURE(result.out, result.err);
-  REQUIRE(result.code == 0);
-  clicks.CheckWhole();
+  clicks.CheckDone(Coxswain(clicks.Resumable({"--local", "2x2"})));
 }
 
 TEST_CASE("a job that follows is interrupted while it waits, and goes on with new files",
@@ -167,21 +163,15 @@ TEST_CASE("a job that follows is interrupted while it waits, and goes on with ne
   }
   clicks.Add("b.csv", 20);
   clicks.End();
-  const auto result = Coxswain(clicks.Resumable({"--local", "1x2"}));
-  CAPTURE(result.out, result.err);
-  REQUIRE(result.code == 0);
-  clicks.CheckWhole();
+  clicks.CheckDone(Coxswain(clicks.Resumable({"--local", "1x2"})));
   // After its end it goes on, too: without the end, and with what has come.
   // Files that are trained, and in a checkpoint, may be taken away.
   for (const char* name : {"_DONE", "a.csv", "b.csv"}) {
     fs::remove(clicks.files().Path(absl::StrCat("clicks/", name)));
   }
   clicks.Add("c.csv", 9);
-  const auto again =
-      Coxswain(clicks.Resumable({"--local", "1x2", "--set", "dataset.follow_idle=0.1"}));
-  CAPTURE(again.out, again.err);
-  REQUIRE(again.code == 0);
-  clicks.CheckWhole();
+  clicks.CheckDone(
+      Coxswain(clicks.Resumable({"--local", "1x2", "--set", "dataset.follow_idle=0.1"})));
 }
 
 TEST_CASE("a job that follows stops within an epoch at train.steps, and has the rest later",
@@ -192,10 +182,7 @@ TEST_CASE("a job that follows stops within an epoch at train.steps, and has the 
   const auto first = Coxswain(clicks.Resumable({"--local", "1x2", "--set", "train.steps=5"}));
   CAPTURE(first.out, first.err);
   REQUIRE(first.code == 0);
-  const auto rest = Coxswain(clicks.Resumable({"--local", "1x2"}));
-  CAPTURE(rest.out, rest.err);
-  REQUIRE(rest.code == 0);
-  clicks.CheckWhole();
+  clicks.CheckDone(Coxswain(clicks.Resumable({"--local", "1x2"})));
 }
 
 TEST_CASE("workers and a parameter server are killed while a job follows: every row is used once",
@@ -215,10 +202,7 @@ TEST_CASE("workers and a parameter server are killed while a job follows: every 
   clicks.Add("c.csv", 500);
   daemons.RestartPs(1);
   clicks.End();
-  const auto result = train.Wait();
-  CAPTURE(result.out, result.err);
-  REQUIRE(result.code == 0);
-  clicks.CheckWhole();
+  clicks.CheckDone(train.Wait());
 }
 
 TEST_CASE("a file that is written to after it was taken ends a job that follows, and is named",

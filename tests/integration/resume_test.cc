@@ -215,22 +215,27 @@ TEST_CASE("an interrupted job without checkpoints ends with code 130", "[resume]
   CHECK_THAT(result.err, Contains("interrupted") && !Contains("resume"));
 }
 
-TEST_CASE("early stopping and its best values live on in a resumed job", "[resume]") {
-  Runs runs(/*epochs=*/200, /*evaluate_every=*/1);
-  runs.Add({"--set", "train.early_stopping={metric: rmse, patience: 1000}"});
-  Daemons daemons(runs.files(), 1, 1);
+// Each time the job has evaluated, and written a checkpoint, when it is killed.
+nlohmann::json ReportAfterTwoKills(Runs* runs) {
+  Daemons daemons(runs->files(), 1, 1);
   const std::vector<std::string> where = {"--cluster", daemons.cluster_file()};
   for (int kill = 0; kill < 2; ++kill) {
-    Process job(runs.Command(where));
+    Process job(runs->Command(where));
     REQUIRE(job.WaitForError(" written, "));
     REQUIRE(job.WaitForOutput("rmse"));
     job.Kill(SIGKILL);
     job.Wait();
   }
-  const auto result = Run(runs.Command(where));
+  const auto result = Run(runs->Command(where));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
-  const nlohmann::json report = runs.Report();
+  return runs->Report();
+}
+
+TEST_CASE("early stopping and its best values live on in a resumed job", "[resume]") {
+  Runs runs(/*epochs=*/200, /*evaluate_every=*/1);
+  runs.Add({"--set", "train.early_stopping={metric: rmse, patience: 1000}"});
+  const nlohmann::json report = ReportAfterTwoKills(&runs);
   double best = 1e9;
   int64_t epoch = 0;
   const auto& all = report["evaluations"];
@@ -260,19 +265,7 @@ TEST_CASE("learning rates that were made smaller stay so in a resumed job", "[re
   runs.Add({"--set",
             "train.reduce_on_plateau={metric: rmse, min_delta: 1000, factor: 0.95, "
             "min_factor: 1e-9}"});
-  Daemons daemons(runs.files(), 1, 1);
-  const std::vector<std::string> where = {"--cluster", daemons.cluster_file()};
-  for (int kill = 0; kill < 2; ++kill) {
-    Process job(runs.Command(where));
-    REQUIRE(job.WaitForError(" written, "));
-    REQUIRE(job.WaitForOutput("rmse"));
-    job.Kill(SIGKILL);
-    job.Wait();
-  }
-  const auto result = Run(runs.Command(where));
-  CAPTURE(result.out, result.err);
-  REQUIRE(result.code == 0);
-  const nlohmann::json report = runs.Report();
+  const nlohmann::json report = ReportAfterTwoKills(&runs);
   const auto& all = report["evaluations"];
   REQUIRE(all.size() == 200);
   // What the evaluation before has made of it: none was judged twice, and none forgotten.
