@@ -7,8 +7,8 @@
 //
 // As TensorFlow's FixedUnigramCandidateSampler with unique = false. Each draw is one look into an
 // alias table (Walker 1977; Vose 1991), made once per node. What is drawn is a function of the
-// closure's seed, its step and the attribute `seed`, as in random_ops.cc. An id that never occurs is
-// never drawn. No derivative.
+// closure's seed, its step and the attribute `seed`, as in random_ops.cc. An id that never occurs
+// is never drawn. No derivative.
 
 #include <algorithm>
 #include <cmath>

@@ -42,8 +42,8 @@ class DatasetTable {
   std::vector<DatasetId> Unread(const std::function<bool(DatasetId)>& is_read) const;
   void Remove(DatasetId dataset);
 
-  // A worker has loaded the data set. Errors: DataLoss when its data is not what it must be. OK for a
-  // data set that is no longer registered.
+  // A worker has loaded the data set. Errors: DataLoss when its data is not what it must be. OK for
+  // a data set that is no longer registered.
   absl::Status Check(DatasetId dataset, const proto::DatasetReady& ready);
   // Of its data, where that is known.
   std::optional<uint64_t> fingerprint(DatasetId dataset) const;

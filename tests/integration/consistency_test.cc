@@ -197,8 +197,9 @@ TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and 
     std::vector<std::string> more = {"--local", workers, "--model-dir", model};
     if (workers == std::string("killed")) {
       more[1] = "2x2";
-      more = With(more, {"--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"), "--set",
-                         "checkpoint.every_steps=150"});
+      // By a flag: the model's description has the keys of the job.
+      more = With(more, {"--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"),
+                         "--checkpoint-every", "0.1"});
     }
     const nlohmann::json report = Train(files, job, With(more, deterministic));
     CHECK(report["updates"]["applied"] == 300 * updates);
