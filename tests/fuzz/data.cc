@@ -6,21 +6,10 @@
 
 #include "protos/dataset.pb.h"
 #include "runtime/data/dataset.h"
-#include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/proto_mutator.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+#include "tests/fuzz/spec_and_file.h"
 
 namespace coxswain {
 namespace {
-
-constexpr absl::string_view kFile = "===\n";
-
-// Where the file's bytes begin; the end when there are none.
-size_t FileAt(absl::string_view input) {
-  const size_t at = input.find(kFile);
-  return at == absl::string_view::npos ? input.size() : at + kFile.size();
-}
 
 void ReadSome(const data::Dataset& dataset) {
   for (const Part part : {Part::kTraining, Part::kValidation, Part::kTest}) {
@@ -43,19 +32,10 @@ void ReadSome(const data::Dataset& dataset) {
 }
 
 void Run(absl::string_view input) {
-  const size_t at = FileAt(input);
-  absl::string_view head = input.substr(0, at);
-  if (at < input.size()) head.remove_suffix(kFile.size());
-  proto::DatasetSpec spec;
-  if (!fuzz::ReadText(std::string(head), &spec)) return;
-  const fuzz::MemoryFile file(input.substr(at));
-  // Only this file: what others are there is not the input's.
-  for (std::string& path : *spec.mutable_paths()) path = file.path();
-  for (std::string& path : *spec.mutable_split()->mutable_test_paths()) path = file.path();
-  for (proto::FeatureSpec& feature : *spec.mutable_features()) {
-    if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file(file.path());
-  }
-  for (proto::JoinSpec& join : *spec.mutable_joins()) join.set_path(file.path());
+  const fuzz::MemoryFile file(input.substr(fuzz::FileAt(input)));
+  auto given = fuzz::SpecOf(input, file);
+  if (!given) return;
+  proto::DatasetSpec& spec = *given;
   // No directory: indexes of what is streamed are not kept.
   spec.mutable_stream()->set_cache_directory(file.path());
   if (spec.joins_size() > 4) return;
@@ -77,18 +57,16 @@ void Run(absl::string_view input) {
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned int seed) {
   const absl::string_view input = coxswain::fuzz::Text(data, size);
-  const size_t at = coxswain::FileAt(input);
-  if (seed % 3 != 0 || at == size) {  // the file
-    return at + LLVMFuzzerMutate(data + at, size - at, max_size - at);
-  }
+  const size_t at = coxswain::fuzz::FileAt(input);
+  if (seed % 3 != 0 || at == size) return coxswain::fuzz::MutateFile(data, size, max_size);
   const std::string file(input.substr(at));
-  const size_t marker = coxswain::kFile.size();
+  const size_t marker = coxswain::fuzz::kBeforeFile.size();
   if (file.size() + marker >= max_size) return size;
   coxswain::proto::DatasetSpec scratch;
   const size_t spec = coxswain::fuzz::MutateText(data, at - marker, max_size - file.size() - marker,
                                                  seed, &scratch);
   if (spec == 0) return size;
-  std::memcpy(data + spec, coxswain::kFile.data(), marker);
+  std::memcpy(data + spec, coxswain::fuzz::kBeforeFile.data(), marker);
   std::memcpy(data + spec + marker, file.data(), file.size());
   return spec + marker + file.size();
 }

@@ -12,19 +12,10 @@
 #include "runtime/data/stream/index_pass.h"
 #include "runtime/data/stream/stream_options.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/proto_mutator.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+#include "tests/fuzz/spec_and_file.h"
 
 namespace coxswain {
 namespace {
-
-constexpr absl::string_view kFile = "===\n";
-
-size_t FileAt(absl::string_view input) {
-  const size_t at = input.find(kFile);
-  return at == absl::string_view::npos ? input.size() : at + kFile.size();
-}
 
 // One worker, which reads a part when it is to be added up.
 class OneReader final : public data::PartReaders {
@@ -57,22 +48,15 @@ class OneReader final : public data::PartReaders {
 };
 
 void Run(absl::string_view input) {
-  const size_t at = FileAt(input);
-  absl::string_view head = input.substr(0, at);
-  if (at < input.size()) head.remove_suffix(kFile.size());
-  proto::DatasetSpec given;
-  if (!fuzz::ReadText(std::string(head), &given)) return;
-  const fuzz::MemoryFile file(input.substr(at));
-  given.clear_paths();
-  given.clear_joins();
-  for (int i = 0; i < 2; ++i) given.add_paths(file.path());
-  for (std::string& path : *given.mutable_split()->mutable_test_paths()) path = file.path();
-  for (proto::FeatureSpec& feature : *given.mutable_features()) {
-    if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file(file.path());
-  }
-  given.mutable_stream()->set_block_bytes(7);
-  if (given.split().test_paths_size() > 2) return;
-  const auto spec = data::CheckSpec(given);
+  const fuzz::MemoryFile file(input.substr(fuzz::FileAt(input)));
+  auto given = fuzz::SpecOf(input, file);
+  if (!given) return;
+  given->clear_paths();
+  for (int i = 0; i < 2; ++i) given->add_paths(file.path());
+  given->clear_joins();
+  given->mutable_stream()->set_block_bytes(7);
+  if (given->split().test_paths_size() > 2) return;
+  const auto spec = data::CheckSpec(*given);
   if (!spec.ok() || !data::WhyNotStreamed(*spec).empty()) return;
   const auto whole = data::BuildIndex(*spec);
   for (const int64_t part_bytes : {1, 50}) {
@@ -94,9 +78,7 @@ void Run(absl::string_view input) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned int) {
-  const size_t at = coxswain::FileAt(coxswain::fuzz::Text(data, size));
-  if (at == size) return LLVMFuzzerMutate(data, size, max_size);
-  return at + LLVMFuzzerMutate(data + at, size - at, max_size - at);
+  return coxswain::fuzz::MutateFile(data, size, max_size);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

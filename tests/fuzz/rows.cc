@@ -10,19 +10,10 @@
 #include "runtime/data/table.h"
 #include "runtime/data/table_rows.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/fuzz/proto_mutator.h"
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+#include "tests/fuzz/spec_and_file.h"
 
 namespace coxswain {
 namespace {
-
-constexpr absl::string_view kFile = "===\n";
-
-size_t FileAt(absl::string_view input) {
-  const size_t at = input.find(kFile);
-  return at == absl::string_view::npos ? input.size() : at + kFile.size();
-}
 
 struct Read {
   std::string bytes;
@@ -53,18 +44,12 @@ std::optional<Read> ReadBlocks(const proto::DatasetSpec& spec, const std::string
 }
 
 void Run(absl::string_view input) {
-  const size_t at = FileAt(input);
-  absl::string_view head = input.substr(0, at);
-  if (at < input.size()) head.remove_suffix(kFile.size());
-  proto::DatasetSpec given;
-  if (!fuzz::ReadText(std::string(head), &given)) return;
-  const fuzz::MemoryFile file(input.substr(at));
-  given.clear_paths();
-  given.add_paths(file.path());
-  for (proto::FeatureSpec& feature : *given.mutable_features()) {
-    if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file(file.path());
-  }
-  const auto spec = data::CheckSpec(given);
+  const fuzz::MemoryFile file(input.substr(fuzz::FileAt(input)));
+  auto given = fuzz::SpecOf(input, file);
+  if (!given) return;
+  given->clear_paths();
+  given->add_paths(file.path());
+  const auto spec = data::CheckSpec(*given);
   if (!spec.ok() || !data::FormatOf(*spec).has_rows()) return;
   const auto whole = ReadBlocks(*spec, file.path(), size_t{1} << 30);
   const auto small = ReadBlocks(*spec, file.path(), 1);
@@ -80,9 +65,7 @@ void Run(absl::string_view input) {
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
                                           unsigned int) {
-  const size_t at = coxswain::FileAt(coxswain::fuzz::Text(data, size));
-  if (at == size) return LLVMFuzzerMutate(data, size, max_size);
-  return at + LLVMFuzzerMutate(data + at, size - at, max_size - at);
+  return coxswain::fuzz::MutateFile(data, size, max_size);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -426,13 +426,17 @@ Scenario EndedEarly(Random* random) {
   return s;
 }
 
+// Some messages about closures are lost, and a closure that takes too long runs again.
+void MaySwallow(Random* random, Scenario* s) {
+  if (!random->Chance(0.3)) return;
+  s->faults.swallow = 4;
+  s->job.recovery.closure_timeout = random->Between(absl::Seconds(1), absl::Seconds(5));
+  s->job.recovery.most_timeouts = 1000;
+}
+
 Scenario NumberedSteps(Random* random) {
   Scenario s = AnyCluster(random);
-  if (random->Chance(0.3)) {
-    s.faults.swallow = 4;
-    s.job.recovery.closure_timeout = random->Between(absl::Seconds(1), absl::Seconds(5));
-    s.job.recovery.most_timeouts = 1000;
-  }
+  MaySwallow(random, &s);
   NumberOptions numbers;
   numbers.closures = random->Between(40, 160);
   numbers.steps = static_cast<uint32_t>(random->Between(1, 3));
@@ -442,11 +446,7 @@ Scenario NumberedSteps(Random* random) {
 
 Scenario HeldValues(Random* random) {
   Scenario s = AnyFaults(random);
-  if (random->Chance(0.3)) {
-    s.faults.swallow = 4;
-    s.job.recovery.closure_timeout = random->Between(absl::Seconds(1), absl::Seconds(5));
-    s.job.recovery.most_timeouts = 1000;
-  }
+  MaySwallow(random, &s);
   LookUpOptions look_ups;
   look_ups.rows = random->Between(20, 80);
   look_ups.rounds = random->Between(1, 3);
