@@ -42,8 +42,8 @@ constexpr job::SchemaKey kFaultKeys[] = {
     job::SchemaKey(kInt, "count", "", "with `every`: how many faults at most").Min(1),
     job::SchemaKey(kStrings, "at", "", "the times of the faults, instead of `every`"),
     job::SchemaKey(kInts, "at_update", "",
-                   "instead of times: each fault as soon as a shard is seen to have taken so many "
-                   "updates, however fast the machine is")
+                   "instead of times: a fault comes when a shard is first seen to have taken this "
+                   "number of updates, however fast the machine is")
         .Min(1),
     job::SchemaKey(
         kString, "jitter", "0s",

@@ -38,7 +38,7 @@ std::string JobText(const std::string& x = "oov_buckets: 1", const std::string& 
       "evaluate: {metrics: [logloss, auc]}\nmodel: {kind: mlp, hidden: [4]}\n", rest);
 }
 
-constexpr BestBy kByLoss = {"logloss", false};
+const BestBy kByLoss = {"logloss", false};
 
 // A job with its data and a side-car, which can be ended and begun again.
 struct Following {
