@@ -1,5 +1,5 @@
-// An input that is a data set: its spec (DatasetSpec in text format), a line "===", and the bytes of
-// its file.
+// An input that is a data set: its spec (DatasetSpec in text format), a line "===", and the bytes
+// of its file.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,8 @@ inline size_t FileAt(absl::string_view input) {
   return at == absl::string_view::npos ? input.size() : at + kBeforeFile.size();
 }
 
-// The spec, in which each path is the file's: what other files are there is not the input's. None: it
-// is no spec.
+// The spec, in which each path is the file's: what other files are there is not the input's. None:
+// it is no spec.
 inline std::optional<proto::DatasetSpec> SpecOf(absl::string_view input, const MemoryFile& file) {
   const size_t at = FileAt(input);
   absl::string_view head = input.substr(0, at);
