@@ -9,6 +9,7 @@
 #include "runtime/data/dataset_keys.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/index_file.h"
+#include "runtime/data/stream/index_tally.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/stream/streamed_rows.h"
 
@@ -131,19 +132,8 @@ const proto::IndexedFeature* Dataset::Indexed(const std::string& feature) const 
 
 LabelSummary Dataset::IndexedSummary(Part part, size_t label) const {
   constexpr int kParts = 3;
-  LabelSummary summary;
   const int at = kParts * static_cast<int>(label) + static_cast<int>(part);
-  if (at >= index_->labels_size()) return summary;
-  const proto::IndexedLabels& labels = index_->labels(at);
-  summary.count = labels.count();
-  summary.sum = labels.sum();
-  summary.low = labels.low();
-  summary.high = labels.high();
-  summary.many = labels.many();
-  for (int i = 0; i < std::min(labels.values_size(), labels.counts_size()); ++i) {
-    summary.values[labels.values(i)] = labels.counts(i);
-  }
-  return summary;
+  return at < index_->labels_size() ? SummaryOf(index_->labels(at)) : LabelSummary();
 }
 
 std::optional<uint64_t> Dataset::OrderKey(const Ticket& ticket) const {

@@ -28,7 +28,9 @@ proto::IndexedLabels ToProto(const LabelSummary& summary) {
   return labels;
 }
 
-LabelSummary FromProto(const proto::IndexedLabels& labels) {
+}  // namespace
+
+LabelSummary SummaryOf(const proto::IndexedLabels& labels) {
   LabelSummary summary;
   summary.count = labels.count();
   summary.sum = labels.sum();
@@ -40,8 +42,6 @@ LabelSummary FromProto(const proto::IndexedLabels& labels) {
   }
   return summary;
 }
-
-}  // namespace
 
 IndexTally::IndexTally(const DatasetSpec& spec)
     : spec_(spec),
@@ -117,7 +117,7 @@ void IndexTally::Continue(const proto::IndexState& before) {
   int at = 0;
   for (LabelsByPart& labels : labels_) {
     for (LabelSummary& summary : labels) {
-      summary = at < before.labels_size() ? FromProto(before.labels(at)) : LabelSummary();
+      summary = at < before.labels_size() ? SummaryOf(before.labels(at)) : LabelSummary();
       ++at;
     }
   }

@@ -61,6 +61,8 @@ class IndexTally {
   int64_t rows_ = 0, largest_block_ = 0;
 };
 
+LabelSummary SummaryOf(const proto::IndexedLabels& labels);
+
 // The hash of rows as a part of the state. Errors: InvalidArgument for a state that has none.
 void SaveChain(const RowChain& chain, proto::IndexState* state);
 absl::Status ContinueChain(const proto::IndexState& state, RowChain* chain);

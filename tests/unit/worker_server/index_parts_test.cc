@@ -2,37 +2,18 @@
 #include "worker_server/index_parts.h"
 
 #include <catch2/catch.hpp>
-#include <memory>
 #include <string>
 
 #include "runtime/data/stream/file_identity.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
-#include "tests/testing/fake_tasks.h"
-#include "tests/testing/registry.h"
-#include "worker_server/worker_service.h"
+#include "tests/testing/one_worker.h"
 
 namespace coxswain::worker {
 namespace {
 
 using namespace testing;
 using Catch::Matchers::Contains;
-
-struct World {
-  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
-  TestEnv env;
-  WorkerService worker{&env, transport.get(), &ClusterOps(),
-                       cluster::DaemonOptions{"worker", 4, "worker"}};
-  std::unique_ptr<FakeCoordinator> coordinator;
-
-  World() {
-    REQUIRE(worker.Start().ok());
-    coordinator = std::make_unique<FakeCoordinator>(transport.get(), "worker", /*epoch=*/9);
-  }
-  absl::Status StatusOf(const proto::ControlRequest& request) const {
-    return cluster::FromProto(coordinator->Request(request).status());
-  }
-};
 
 // Part `part` of pass 7: all rows of the file.
 proto::ControlRequest Read(int64_t part, const std::string& path) {
@@ -60,7 +41,7 @@ proto::ControlRequest AddUp(int64_t part, int64_t rows = 0) {
 
 TEST_CASE("a worker reads a part, adds it up when it is told what is in front, and forgets it",
           "[worker]") {
-  const World w;
+  const OneWorker w;
   const DataFiles files;
   const std::string path = files.Write("a.csv", "x\nb\na\nb\n");
   CHECK(w.coordinator->Request(Read(1, path)).has_part_indexed());
@@ -85,7 +66,7 @@ TEST_CASE("a worker reads a part, adds it up when it is told what is in front, a
 }
 
 TEST_CASE("a worker forgets parts that are over, and those of another pass", "[worker]") {
-  const World w;
+  const OneWorker w;
   const DataFiles files;
   const std::string path = files.Write("a.csv", "x\n1\n");
   for (const int64_t part : {1, 2, 3}) REQUIRE(w.StatusOf(Read(part, path)).ok());
@@ -102,7 +83,7 @@ TEST_CASE("a worker forgets parts that are over, and those of another pass", "[w
 
 TEST_CASE("what a worker cannot read of a part is an error with the file and the worker",
           "[worker]") {
-  const World w;
+  const OneWorker w;
   const DataFiles files;
   const std::string path = files.Write("a.csv", "x\n1\n");
   proto::ControlRequest request = Read(1, path);
@@ -118,7 +99,7 @@ TEST_CASE("what a worker cannot read of a part is an error with the file and the
 }
 
 TEST_CASE("a part that makes no sense is refused by a worker", "[worker]") {
-  const World w;
+  const OneWorker w;
   const DataFiles files;
   const std::string path = files.Write("a.csv", "x\n1\n");
   const auto refused = [&](const std::function<void(proto::PartOfFiles*)>& change) {

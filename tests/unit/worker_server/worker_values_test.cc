@@ -7,41 +7,26 @@
 #include "absl/synchronization/notification.h"
 #include "runtime/graph/builder.h"
 #include "runtime/graph/serialize.h"
-#include "tests/testing/fake_tasks.h"
-#include "tests/testing/registry.h"
-#include "worker_server/worker_service.h"
+#include "tests/testing/one_worker.h"
 
 namespace coxswain::worker {
 namespace {
 
 using namespace testing;
 
-constexpr Epoch kEpoch = 9;
-
-struct World {
-  std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
-  TestEnv env;
-  WorkerService worker{&env, transport.get(), &ClusterOps(),
-                       cluster::DaemonOptions{"worker", 4, "worker"}};
-  std::unique_ptr<FakeCoordinator> coordinator;
-
-  World() {
-    REQUIRE(worker.Start().ok());
-    Connect(kEpoch, 0);
-  }
+struct World : OneWorker {
+  World() { SetUp(); }
   void Connect(Epoch epoch, Epoch expected) {
-    if (coordinator != nullptr) {
-      proto::ControlRequest goodbye;
-      goodbye.mutable_end_session();
-      coordinator->Must(goodbye);
-    }
+    proto::ControlRequest goodbye;
+    goodbye.mutable_end_session();
+    coordinator->Must(goodbye);
     coordinator = std::make_unique<FakeCoordinator>(transport.get(), "worker", epoch, expected);
+    SetUp();
+  }
+  void SetUp() const {
     proto::ControlRequest request;
     request.mutable_setup_worker()->set_generation(1);
     coordinator->Must(request);
-  }
-  absl::Status Ask(const proto::ControlRequest& request) {
-    return cluster::FromProto(coordinator->Request(request).status());
   }
 };
 
@@ -142,7 +127,7 @@ TEST_CASE("a closure that comes before the values are made waits for them, or is
 
 TEST_CASE("values that cannot be made are an error that names function and worker", "[worker]") {
   World w;
-  const absl::Status failed = w.Ask(Values(3, 5));
+  const absl::Status failed = w.StatusOf(Values(3, 5));
   CHECK_THAT(std::string(failed.message()), Catch::Matchers::Contains("'three'"));
   CHECK_THAT(std::string(failed.message()), Catch::Matchers::Contains("/job:worker/task:4"));
   CHECK(CauseOf(failed) == ErrorCause::kApplication);
@@ -160,13 +145,13 @@ TEST_CASE("wrong requests for values are refused", "[worker]") {
   World w;
   proto::ControlRequest more = Values(3, 0);
   more.mutable_register_values()->add_arguments()->set_dtype(1);
-  CHECK(absl::IsInvalidArgument(w.Ask(more)));  // without a payload
+  CHECK(absl::IsInvalidArgument(w.StatusOf(more)));  // without a payload
   proto::ControlRequest torn = Values(3, 0);
   torn.mutable_register_values()->mutable_function()->mutable_graph()->mutable_nodes(0)->set_op(
       "None");
-  CHECK_FALSE(w.Ask(torn).ok());
+  CHECK_FALSE(w.StatusOf(torn).ok());
   proto::ControlRequest negative = Plan(1, 3, -1);
-  CHECK(absl::IsInvalidArgument(w.Ask(negative)));
+  CHECK(absl::IsInvalidArgument(w.StatusOf(negative)));
   // A result that is not there.
   w.coordinator->Must(Values(3, 0));
   w.coordinator->Must(Plan(1, 3, 1));
@@ -183,7 +168,7 @@ TEST_CASE("values go when they are released, and with the session", "[worker]") 
   w.coordinator->Run(Closure(1, 1));
   CHECK(w.coordinator->TakeDone().status.code() == absl::StatusCode::kNotFound);
   w.coordinator->Must(Values(4, 1));
-  w.Connect(kEpoch + 1, kEpoch);
+  w.Connect(World::kEpoch + 1, World::kEpoch);
   w.coordinator->Must(Plan(1, 4));
   w.coordinator->Run(Closure(1, 1));
   CHECK(w.coordinator->TakeDone().status.code() == absl::StatusCode::kNotFound);
