@@ -118,6 +118,7 @@ class DeviceRuntime {
  protected:
   // Of derived classes, in their destructors, before what streams need goes.
   void EndStreams();
+  const std::shared_ptr<PinnedPool>& shared_pinned() const { return pinned_; }
 
  private:
   const Device device_;

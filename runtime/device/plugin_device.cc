@@ -28,11 +28,36 @@ absl::Status StatusOf(const std::string& who, int32_t code, const CoxError& erro
   return absl::Status(static_cast<absl::StatusCode>(code), message);
 }
 
+// The number of notifications that the plugin has not made, or is making. Thread-safe.
+class Outstanding {
+ public:
+  void Add() {
+    const absl::MutexLock lock(&mu_);
+    ++count_;
+  }
+  void Remove() {
+    const absl::MutexLock lock(&mu_);
+    --count_;
+  }
+  // False: some still are after `limit`.
+  bool AwaitNone(absl::Duration limit) {
+    const absl::MutexLock lock(&mu_);
+    return mu_.AwaitWithTimeout(absl::Condition(
+                                    +[](int* count) { return *count == 0; }, &count_),
+                                limit);
+  }
+
+ private:
+  absl::Mutex mu_;
+  int count_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
 // An open device. All of its streams, ops and buffers hold a handle on it.
 struct OpenDevice {
   const CoxDeviceApi* api = nullptr;
   CoxDevice* device = nullptr;
   std::string who;  // "GPU:0 (NVIDIA H100)"
+  const std::unique_ptr<Outstanding> notifications = std::make_unique<Outstanding>();
 
   ~OpenDevice() {
     if (device != nullptr) api->close_device(device);
@@ -73,7 +98,7 @@ class PluginStream final : public DeviceStream {
     return Call(open_->api->fill_zero, to.data(), to.size());
   }
   absl::Status Notify(Reached reached) override {
-    auto waiting = std::make_unique<Waiting>(Waiting{open_->who, std::move(reached)});
+    auto waiting = std::make_unique<Waiting>(open_.get(), std::move(reached));
     RETURN_IF_ERROR(Call(open_->api->notify, &Waiting::OnReached, waiting.get()));
     waiting.release();  // OnReached has it
     return absl::OkStatus();
@@ -84,15 +109,27 @@ class PluginStream final : public DeviceStream {
   }
 
  private:
-  struct Waiting {
-    std::string who;
-    Reached reached;
+  // `open` is not owned: what this holds is dropped on the plugin's thread, where the last handle
+  // must not go, because that closes the device. ~PluginDevice waits for it instead.
+  class Waiting {
+   public:
+    Waiting(const OpenDevice* open, Reached reached) : open_(open), reached_(std::move(reached)) {
+      open_->notifications->Add();
+    }
+    ~Waiting() {
+      reached_ = nullptr;
+      open_->notifications->Remove();
+    }
 
     static void OnReached(void* context, int32_t code) {
       const std::unique_ptr<Waiting> self(static_cast<Waiting*>(context));
-      self->reached(code == COX_OK ? absl::OkStatus()
-                                   : DeviceLost(absl::StrCat(self->who, " failed")));
+      self->reached_(code == COX_OK ? absl::OkStatus()
+                                    : DeviceLost(absl::StrCat(self->open_->who, " failed")));
     }
+
+   private:
+    const OpenDevice* const open_;
+    Reached reached_;
   };
 
   // One thread at a time.
@@ -213,14 +250,21 @@ class NodeInC {
   CoxNode c_ = {};
 };
 
-// The time limit for copying a constant. A device that takes longer hangs.
+// The time limit for copying a constant and for what is enqueued when a device ends. A device that
+// takes longer hangs.
 constexpr absl::Duration kLongestCopy = absl::Seconds(60);
 
 class PluginDevice final : public DeviceRuntime {
  public:
   PluginDevice(Device device, OpenDevicePtr open, const CoxDeviceInfo& info)
       : DeviceRuntime(device, PinnedBy(open)), open_(std::move(open)), info_(info) {}
-  ~PluginDevice() override { EndStreams(); }
+  ~PluginDevice() override {
+    EndStreams();
+    if (open_->notifications->AwaitNone(kLongestCopy)) return;
+    // The device hangs. What its notifications may use one day is never freed.
+    new OpenDevicePtr(open_);
+    new std::shared_ptr<PinnedPool>(shared_pinned());
+  }
 
   std::string name() const override { return info_.name; }
   int64_t memory_bytes() const override { return info_.memory_bytes; }

@@ -3,9 +3,13 @@
 #include "runtime/device/plugin_device.h"
 
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "runtime/graph/builder.h"
 #include "tests/cuda/device_run.h"
 #include "tests/ops/op_case.h"
@@ -51,6 +55,34 @@ TEST_CASE("a fault on the plugin's device becomes an error that names the node")
   CHECK(absl::StrContains(wrong.message(), "node 'pick' (Gather)"));
   CHECK(absl::StrContains(wrong.message(), "wanted 0 to 2, found 3"));
   CHECK(run(2).ok());
+}
+
+TEST_CASE("a device ends after all that its notifications hold is dropped") {
+  const TestedDevice* const tested = OpenTestedDevice();
+  if (tested == nullptr) return;
+  auto opened = device::NewPluginDevice(tested->api, 0, 0);
+  REQUIRE(opened.ok());
+  std::unique_ptr<device::DeviceRuntime> device = *std::move(opened);
+  auto stream = device->BorrowStream();
+  REQUIRE(stream.ok());
+  absl::Notification go;
+  absl::Notification ended;
+  // Pinned memory goes back to the device's pool, so that it has a handle on the device.
+  REQUIRE((*stream)
+              ->Notify([held = device->pinned()->Allocate(64).value(), &go](const absl::Status&) {
+                go.WaitForNotification();
+              })
+              .ok());
+  device->ReturnStream(*std::move(stream));
+  stream = std::shared_ptr<device::DeviceStream>();
+  std::thread owner([&] {
+    device.reset();
+    ended.Notify();
+  });
+  CHECK_FALSE(ended.WaitForNotificationWithTimeout(absl::Milliseconds(50)));
+  go.Notify();
+  owner.join();
+  CHECK(ended.HasBeenNotified());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The device of the emulated build: malloc, memcpy and loops.
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -25,6 +26,13 @@ class Notifier {
     thread_.join();
   }
 
+  // What is called must not call the table: a GPU's driver would wait for itself.
+  static void CheckNotNotifying(const char* function) {
+    if (!notifying) return;
+    std::fprintf(stderr, "%s: a notification calls the plugin\n", function);
+    std::abort();
+  }
+
   // An empty function ends the loop.
   void Post(std::function<void()> call) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -43,15 +51,21 @@ class Notifier {
         calls_.pop_front();
       }
       if (!call) return;
+      notifying = true;
       call();
+      notifying = false;
     }
   }
+
+  static thread_local bool notifying;
 
   std::mutex mutex_;
   std::condition_variable posted_;
   std::deque<std::function<void()>> calls_;
   std::thread thread_;
 };
+
+thread_local bool Notifier::notifying = false;
 
 constexpr size_t kMemoryBytes = size_t{16} << 30;
 
@@ -90,7 +104,10 @@ int32_t OpenDevice(int32_t index, CoxDevice** device, CoxError* error) {
   });
 }
 
-void CloseDevice(CoxDevice* device) { delete Of(device); }
+void CloseDevice(CoxDevice* device) {
+  Notifier::CheckNotNotifying("close_device");
+  delete Of(device);
+}
 
 int32_t DeviceInfo(CoxDevice*, CoxDeviceInfo* info, CoxError*) {
   *info = {"emulated GPU", int64_t{kMemoryBytes}, int64_t{kMemoryBytes}};
@@ -101,7 +118,10 @@ int32_t Allocate(CoxDevice*, size_t bytes, void** memory, CoxError* error) {
   return Guarded(error, [&] { return AllocateHost(bytes, 0, memory); });
 }
 
-void FreeMemory(CoxDevice*, void* memory) { std::free(memory); }
+void FreeMemory(CoxDevice*, void* memory) {
+  Notifier::CheckNotNotifying("free_memory");
+  std::free(memory);
+}
 
 int32_t CreateStream(CoxDevice* device, CoxStream** stream, CoxError* error) {
   return Guarded(error, [&] {
@@ -110,13 +130,19 @@ int32_t CreateStream(CoxDevice* device, CoxStream** stream, CoxError* error) {
   });
 }
 
-void DestroyStream(CoxStream* stream) { delete stream; }
+void DestroyStream(CoxStream* stream) {
+  Notifier::CheckNotNotifying("destroy_stream");
+  delete stream;
+}
 
 int32_t TableAllocateOn(CoxStream* stream, size_t bytes, void** memory, CoxError* error) {
   return Guarded(error, [&] { return AllocateOn(stream, bytes, memory); });
 }
 
-void TableReleaseOn(CoxStream* stream, void* memory) { ReleaseOn(stream, memory); }
+void TableReleaseOn(CoxStream* stream, void* memory) {
+  Notifier::CheckNotNotifying("release_on");
+  ReleaseOn(stream, memory);
+}
 
 int32_t Copy(CoxStream* stream, void* to, const void* from, size_t bytes, CoxError* error) {
   return Guarded(error, [&] { return CopyOnDevice(stream, to, from, bytes); });
