@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/display.h"
@@ -22,18 +23,29 @@ absl::Status RunOnnx(const ExportFlags& flags) {
         "--to onnx writes the whole scoring function: it takes neither --variables nor --since");
   }
   ASSIGN_OR_RETURN(const auto predictor, LoadPredictor(flags.from, /*verify=*/true));
-  ASSIGN_OR_RETURN(const std::string content, exporter::ToOnnx(*predictor));
+  const std::string name = std::filesystem::path(flags.out).filename().string();
+  ASSIGN_OR_RETURN(const exporter::OnnxFile file,
+                   exporter::ToOnnx(*predictor, {name, flags.external_data}));
   ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
   exporter::ExportOptions options;
   options.out = flags.out;
   options.replace = flags.force;
-  RETURN_IF_ERROR(exporter::ExportFile(source, options, content));
-  std::printf("%s bytes\n", WithCommas(static_cast<int64_t>(content.size())).c_str());
+  RETURN_IF_ERROR(exporter::ExportOnnx(source, options, file));
+  std::printf("%s  %s bytes\n", flags.out.c_str(),
+              WithCommas(static_cast<int64_t>(file.model.size())).c_str());
+  if (file.data.empty()) return absl::OkStatus();
+  int64_t bytes = 0;
+  for (const Tensor& value : file.data) bytes += static_cast<int64_t>(value.bytes());
+  std::printf("%s  %s bytes, wanted beside it\n",
+              exporter::OnnxDataName(flags.out, file.checksum).c_str(), WithCommas(bytes).c_str());
   return absl::OkStatus();
 }
 
 absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
   if (flags.to == "onnx") return RunOnnx(flags);
+  if (flags.external_data) {
+    return absl::InvalidArgumentError("--external-data belongs to --to onnx");
+  }
   exporter::ExportOptions options;
   ASSIGN_OR_RETURN(options.format, exporter::ParseExportFormat(flags.to));
   options.out = flags.out;

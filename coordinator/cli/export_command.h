@@ -15,6 +15,7 @@ struct ExportFlags {
   std::vector<std::string> variables;
   std::string since;  // a step or the name of a checkpoint; empty: everything
   bool force = false;
+  bool external_data = false;  // of an ONNX model
 };
 int ExportCommand(const ExportFlags& flags);
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
@@ -17,6 +18,7 @@
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/serve/checkpoint_follower.h"
 #include "coordinator/serve/http_server.h"
+#include "coordinator/serve/index_builder.h"
 #include "coordinator/serve/model_service.h"
 #include "coordinator/serve/model_watch.h"
 #include "coordinator/serve/served_model.h"
@@ -60,6 +62,40 @@ serve::ServiceOptions OptionsOf(const ServeFlags& flags) {
   return options;
 }
 
+// Null: no table is to have an index.
+std::unique_ptr<serve::IndexBuilder> NewIndexBuilder(const ServeFlags& flags,
+                                                     serve::ModelService* service) {
+  if (flags.index_from == 0) return nullptr;
+  serve::IndexBuilder::Events events;
+  events.on_indexed = [service](const serve::ServedPtr& model, serve::ServedPtr indexed) {
+    service->ReplaceIf(model, std::move(indexed));
+  };
+  events.on_report = [](const serve::IndexReport& report) {
+    const std::string what =
+        absl::StrCat(report.table, " (", WithCommas(report.rows), " rows, ",
+                     absl::FormatDuration(absl::Trunc(report.took, absl::Milliseconds(100))), ")");
+    if (report.status.ok()) {
+      std::printf("index of %s: recall@%d %.3f of %d queries\n", what.c_str(),
+                  static_cast<int>(model::kRecallAt), report.quality.recall,
+                  static_cast<int>(report.quality.queries));
+    } else {
+      std::fprintf(stderr, "note: there is no index of %s, all rows are searched: %s\n",
+                   what.c_str(), std::string(report.status.message()).c_str());
+    }
+    std::fflush(stdout);
+  };
+  model::IndexOptions options;
+  options.from_rows = flags.index_from;
+  options.recall = flags.index_recall;
+  return std::make_unique<serve::IndexBuilder>(std::move(options), std::move(events));
+}
+
+// A newer model answers, and its indexes are begun.
+void Show(serve::ServedPtr model, serve::ModelService* service, serve::IndexBuilder* indexes) {
+  service->Replace(model);
+  if (indexes != nullptr) indexes->Build(std::move(model));
+}
+
 // Listens, and answers until it is interrupted. `begin` starts the work that goes on beside that,
 // from when it listens to the end.
 absl::Status Answer(const ServeFlags& flags, const std::string& directory,
@@ -84,11 +120,13 @@ absl::Status ServeModel(const ServeFlags& flags) {
   std::string identity = serve::ModelWatch::IdentityOf(flags.model_dir);
   auto model = serve::LoadServed(flags.model_dir, flags.verify);
   if (!model.ok()) return AsUsersMistake(model.status());
-  serve::ModelService service(*std::move(model), OptionsOf(flags));
+  serve::ServedPtr first = *std::move(model);
+  serve::ModelService service(first, OptionsOf(flags));
+  const auto indexes = NewIndexBuilder(flags, &service);
   serve::ModelWatch::Events events;
-  events.on_newer = [&service](serve::ServedPtr newer) {
+  events.on_newer = [&service, &indexes](serve::ServedPtr newer) {
     const int64_t steps = newer->version;
-    service.Replace(std::move(newer));
+    Show(std::move(newer), &service, indexes.get());
     std::printf("serving a newer model, of %s steps\n", WithCommas(steps).c_str());
     std::fflush(stdout);
   };
@@ -97,17 +135,21 @@ absl::Status ServeModel(const ServeFlags& flags) {
                  std::string(status.message()).c_str());
   };
   std::optional<serve::ModelWatch> watch;
-  return Answer(flags, flags.model_dir, &service,
-                [&] { watch.emplace(flags.model_dir, std::move(identity), std::move(events)); });
+  return Answer(flags, flags.model_dir, &service, [&] {
+    if (indexes != nullptr) indexes->Build(first);
+    first.reset();  // the service may drop it when there is a newer one
+    watch.emplace(flags.model_dir, std::move(identity), std::move(events));
+  });
 }
 
 absl::Status ServeCheckpoints(const ServeFlags& flags) {
   const auto files = env::NewRealFileSystem();
   serve::ModelService* answering = nullptr;
+  std::unique_ptr<serve::IndexBuilder> indexes;
   serve::CheckpointFollower::Events events;
-  events.on_version = [&answering](serve::ServedPtr served, const std::string& checkpoint) {
+  events.on_version = [&](serve::ServedPtr served, const std::string& checkpoint) {
     const int64_t steps = served->version;
-    answering->Replace(std::move(served));
+    Show(std::move(served), answering, indexes.get());
     std::printf("serving %s, of %s steps\n", checkpoint.c_str(), WithCommas(steps).c_str());
     std::fflush(stdout);
   };
@@ -121,9 +163,11 @@ absl::Status ServeCheckpoints(const ServeFlags& flags) {
   options.use = [&follower](std::optional<int64_t> version) { return follower->Use(version); };
   serve::ModelService service(serve::ServedPtr(), std::move(options));
   answering = &service;
+  indexes = NewIndexBuilder(flags, &service);
   const absl::Status status =
       Answer(flags, flags.follow, &service, [&follower] { follower->Start(); });
-  follower.reset();  // must end before the service
+  follower.reset();  // must end before the service, as must the indexes
+  indexes.reset();
   return status;
 }
 

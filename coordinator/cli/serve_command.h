@@ -17,6 +17,8 @@ struct ServeFlags {
   int connections = 64;
   int request_seconds = 30;  // for all bytes of a request, and of an answer
   bool verify = false;
+  int64_t index_from = 200'000;  // rows of a table that gets an index; 0: none does
+  double index_recall = 0.95;
 };
 int ServeCommand(const ServeFlags& flags);
 

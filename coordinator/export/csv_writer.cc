@@ -131,18 +131,12 @@ absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, env::F
 absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
                             env::FileSystem* files, const std::string& vectors,
                             const std::string& metadata) {
-  std::optional<WordsById> names;
-  if (!words.empty()) {
-    ASSIGN_OR_RETURN(auto reader, model::SavedWords::Reader::Open(words));
-    names.emplace(std::move(reader));
-  }
   ASSIGN_OR_RETURN(auto numbers, files->CreateLarge(vectors));
-  ASSIGN_OR_RETURN(auto labels, files->CreateLarge(metadata));
   const model::SavedRows& saved = rows.saved();
   const Formatter append = FormatterOf(saved.variable().dtype);
   const size_t size = SizeOf(saved.variable().dtype);
-  std::string text, label;
-  RETURN_IF_ERROR(rows.ForEach(true, true, [&](const SelectedBlock& block) -> absl::Status {
+  std::string text;
+  RETURN_IF_ERROR(rows.ForEach(true, false, [&](const SelectedBlock& block) -> absl::Status {
     const char* value = block.values;
     for (int64_t r = 0; r < block.rows; ++r) {
       for (int64_t i = 0; i < saved.row_elements(); ++i, value += size) {
@@ -150,6 +144,27 @@ absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
         append(value, &text);
       }
       text += '\n';
+    }
+    const absl::Status written = numbers->Append(text.data(), text.size());
+    text.clear();
+    return written;
+  }));
+  RETURN_IF_ERROR(numbers->Sync());
+  RETURN_IF_ERROR(numbers->Close());
+  return WriteLabels(rows, words, files, metadata);
+}
+
+absl::Status WriteLabels(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
+                         const std::string& metadata) {
+  std::optional<WordsById> names;
+  if (!words.empty()) {
+    ASSIGN_OR_RETURN(auto reader, model::SavedWords::Reader::Open(words));
+    names.emplace(std::move(reader));
+  }
+  ASSIGN_OR_RETURN(auto labels, files->CreateLarge(metadata));
+  std::string label;
+  RETURN_IF_ERROR(rows.ForEach(false, true, [&](const SelectedBlock& block) -> absl::Status {
+    for (int64_t r = 0; r < block.rows; ++r) {
       std::string word;
       if (names) {
         ASSIGN_OR_RETURN(word, names->Word(block.ids[r]));
@@ -158,17 +173,12 @@ absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
       for (char& c : word) c = c == '\t' || c == '\n' || c == '\r' ? ' ' : c;
       absl::StrAppend(&label, word, "\n");
     }
-    RETURN_IF_ERROR(numbers->Append(text.data(), text.size()));
-    RETURN_IF_ERROR(labels->Append(label.data(), label.size()));
-    text.clear();
+    const absl::Status written = labels->Append(label.data(), label.size());
     label.clear();
-    return absl::OkStatus();
+    return written;
   }));
-  for (env::WritableFile* file : {numbers.get(), labels.get()}) {
-    RETURN_IF_ERROR(file->Sync());
-    RETURN_IF_ERROR(file->Close());
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(labels->Sync());
+  return labels->Close();
 }
 
 absl::Status WriteRemovedCsv(const SelectedRows& rows, env::FileSystem* files,

@@ -26,6 +26,10 @@ absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
                             env::FileSystem* files, const std::string& vectors,
                             const std::string& metadata);
 
+// Only the latter file.
+absl::Status WriteLabels(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
+                         const std::string& metadata);
+
 // Writes a column `id` with the ids of SelectedRows::ForEachRemoved.
 absl::Status WriteRemovedCsv(const SelectedRows& rows, env::FileSystem* files,
                              const std::string& path);

@@ -17,6 +17,7 @@
 #include "absl/strings/str_replace.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/export/csv_writer.h"
+#include "coordinator/export/hnsw_writer.h"
 #include "coordinator/export/npz_writer.h"
 #include "coordinator/export/selected_rows.h"
 #include "coordinator/model/visits.h"
@@ -49,21 +50,28 @@ Facts FactsOf(const model::SavedSource& source, const model::SavedSource* base) 
   return facts;
 }
 
+// Vectors with their names, of tables only.
+bool OfTables(ExportFormat format) {
+  return format == ExportFormat::kProjector || format == ExportFormat::kHnsw;
+}
+
 absl::StatusOr<std::vector<SelectedRows>> Choose(const model::SavedSource& source,
                                                  const ExportOptions& options) {
   std::vector<std::string> names = options.variables;
   if (names.empty()) {
     for (const model::SavedVariable& v : source.variables()) {
-      const bool wanted = options.format != ExportFormat::kProjector || v.table;
+      const bool wanted = !OfTables(options.format) || v.table;
       if (wanted && !model::IsInternalName(v.name)) names.push_back(v.name);
     }
   }
   std::vector<SelectedRows> chosen;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(model::SavedRows rows, source.Open(name));
-    if (options.format == ExportFormat::kProjector && !rows.variable().table) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(data::Quoted(name), " is no table: the projector shows rows of tables"));
+    if (OfTables(options.format) && !rows.variable().table) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          data::Quoted(name), " is no table: ",
+          options.format == ExportFormat::kHnsw ? "an index is of" : "the projector shows",
+          " rows of tables"));
     }
     RETURN_IF_ERROR(rows.Verify());
     std::optional<model::SavedRows> base;
@@ -172,11 +180,19 @@ absl::Status WriteNpz(const std::vector<SelectedRows>& all, const Facts& facts,
   return out->Finish();
 }
 
-// The two files of a table, one and the other.
-constexpr char kVectors[] = ".vectors.tsv";
-std::string VectorsFile(const std::string& stem) { return stem + kVectors; }
+// The endings of a variable's first file. Those of tables with names have a second one.
+constexpr char kVectors[] = ".vectors.tsv", kIndex[] = ".hnsw", kTable[] = ".csv";
+const char* EndingOf(ExportFormat format) {
+  return format == ExportFormat::kProjector ? kVectors
+         : format == ExportFormat::kHnsw    ? kIndex
+                                            : kTable;
+}
+bool HasMetadata(const std::string& file) {
+  return absl::EndsWith(file, kVectors) || absl::EndsWith(file, kIndex);
+}
 std::string MetadataFile(const std::string& file) {
-  return absl::StrCat(file.substr(0, file.rfind(kVectors)), ".metadata.tsv");
+  const char* const ending = absl::EndsWith(file, kVectors) ? kVectors : kIndex;
+  return absl::StrCat(file.substr(0, file.rfind(ending)), ".metadata.tsv");
 }
 
 // The file with the removed ids of a table.
@@ -186,7 +202,7 @@ std::string RemovedFile(const std::string& file) {
 
 // A file, or two, for each variable.
 absl::Status WriteDirectory(const model::SavedSource& source, const std::vector<SelectedRows>& all,
-                            const Facts& facts, bool projector, env::FileSystem* files,
+                            const Facts& facts, ExportFormat format, env::FileSystem* files,
                             const std::string& path) {
   RETURN_IF_ERROR(files->MakeDirs(path));
   nlohmann::ordered_json manifest = facts;
@@ -194,13 +210,17 @@ absl::Status WriteDirectory(const model::SavedSource& source, const std::vector<
   for (const SelectedRows& rows : all) {
     const model::SavedVariable& v = rows.variable();
     const std::string stem = absl::StrReplaceAll(v.name, {{"/", "."}});
-    const std::string file = projector ? VectorsFile(stem) : absl::StrCat(stem, ".csv");
+    const std::string file = absl::StrCat(stem, EndingOf(format));
     const std::string words = v.vocabulary.empty() || v.hash ? "" : source.WordsPath(v.vocabulary);
-    if (projector) {
-      RETURN_IF_ERROR(WriteProjector(rows, words, files, absl::StrCat(path, "/", file),
-                                     absl::StrCat(path, "/", MetadataFile(file))));
+    const std::string target = absl::StrCat(path, "/", file);
+    const std::string metadata = absl::StrCat(path, "/", MetadataFile(file));
+    if (format == ExportFormat::kProjector) {
+      RETURN_IF_ERROR(WriteProjector(rows, words, files, target, metadata));
+    } else if (format == ExportFormat::kHnsw) {
+      RETURN_IF_ERROR(WriteHnsw(rows, files, target));
+      RETURN_IF_ERROR(WriteLabels(rows, words, files, metadata));
     } else {
-      RETURN_IF_ERROR(WriteCsv(rows, words, files, absl::StrCat(path, "/", file)));
+      RETURN_IF_ERROR(WriteCsv(rows, words, files, target));
     }
     if (rows.may_remove()) {
       RETURN_IF_ERROR(WriteRemovedCsv(rows, files, absl::StrCat(path, "/", RemovedFile(file))));
@@ -228,8 +248,8 @@ absl::Status Write(const model::SavedSource& source, const std::vector<SelectedR
       return WriteNpz(all, facts, files, path);
     case ExportFormat::kCsv:
     case ExportFormat::kProjector:
-      return WriteDirectory(source, all, facts, options.format == ExportFormat::kProjector, files,
-                            path);
+    case ExportFormat::kHnsw:
+      return WriteDirectory(source, all, facts, options.format, files, path);
   }
   return absl::OkStatus();
 }
@@ -252,7 +272,7 @@ absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
       if (!variable.is_object() || !variable.contains("file")) continue;
       const std::string file = variable.value("file", "");
       known.insert({file, RemovedFile(file)});
-      if (absl::EndsWith(file, kVectors)) known.insert(MetadataFile(file));
+      if (HasMetadata(file)) known.insert(MetadataFile(file));
     }
   }
   for (const std::string& name : names) {
@@ -264,7 +284,7 @@ absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
 }
 
 bool MakesDirectory(ExportFormat format) {
-  return format == ExportFormat::kCsv || format == ExportFormat::kProjector;
+  return format == ExportFormat::kCsv || OfTables(format);
 }
 
 // Whether `path` is `directory` or in it.
@@ -317,6 +337,37 @@ absl::Status Publish(env::FileSystem* files, const ExportOptions& options,
   });
 }
 
+absl::Status WriteOnnxData(const std::vector<Tensor>& data, env::FileSystem* files,
+                           const std::string& path) {
+  ASSIGN_OR_RETURN(const auto out, files->Create(path));
+  const std::string zeros(kOnnxAlignment, '\0');
+  for (const Tensor& value : data) {
+    RETURN_IF_ERROR(out->Append(value.raw(), value.bytes()));
+    const size_t past = value.bytes() % kOnnxAlignment;
+    if (past > 0) RETURN_IF_ERROR(out->Append(zeros.data(), kOnnxAlignment - past));
+  }
+  RETURN_IF_ERROR(out->Sync());
+  return out->Close();
+}
+
+// Files of data of the model that was at `target`: the names have its name and a checksum.
+absl::Status RemoveOlderData(env::FileSystem* files, const std::string& target,
+                             const std::string& keep) {
+  const std::filesystem::path path(target);
+  const std::string directory = path.has_parent_path() ? path.parent_path().string() : ".";
+  const std::string name = path.filename().string();
+  ASSIGN_OR_RETURN(const auto names, files->List(directory));
+  for (const std::string& other : names) {
+    const std::string checksum =
+        other.size() > name.size() + 9 ? other.substr(name.size() + 1, 8) : "";
+    const bool digits = checksum.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (checksum.empty() || !digits || other != OnnxDataName(name, checksum)) continue;
+    const std::string data = OnnxDataName(target, checksum);
+    if (data != keep) RETURN_IF_ERROR(files->RemoveAll(data));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name) {
@@ -324,8 +375,9 @@ absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name) {
   if (name == "csv") return ExportFormat::kCsv;
   if (name == "npz") return ExportFormat::kNpz;
   if (name == "projector") return ExportFormat::kProjector;
+  if (name == "hnsw") return ExportFormat::kHnsw;
   return absl::InvalidArgumentError(
-      absl::StrCat("wanted safetensors, csv, npz or projector, got ", data::Quoted(name)));
+      absl::StrCat("wanted safetensors, csv, npz, projector or hnsw, got ", data::Quoted(name)));
 }
 
 absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,
@@ -349,11 +401,32 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& s
   return exported;
 }
 
-absl::Status ExportFile(const model::SavedSource& source, const ExportOptions& options,
-                        absl::string_view content) {
+absl::Status ExportOnnx(const model::SavedSource& source, const ExportOptions& options,
+                        const OnnxFile& file) {
   const auto files = env::NewRealFileSystem();
   RETURN_IF_ERROR(CheckTarget(files.get(), source, options.out, options));
-  return files->WriteAtomically(options.out, content);
+  std::string data;
+  bool older = false;
+  if (!file.checksum.empty()) {
+    data = OnnxDataName(options.out, file.checksum);
+    older = files->Exists(data);
+    if (older && !options.replace) {
+      return absl::AlreadyExistsError(absl::StrCat(data, " is there already; --force replaces it"));
+    }
+    const std::string temporary = env::NewNameBeside(data);
+    absl::Status written = WriteOnnxData(file.data, files.get(), temporary);
+    if (written.ok()) written = files->Rename(temporary, data);
+    if (!written.ok()) {
+      (void)files->RemoveAll(temporary);  // the first error is the one to report
+      return written;
+    }
+  }
+  const absl::Status written = files->WriteAtomically(options.out, file.model);
+  if (!written.ok()) {
+    if (!data.empty() && !older) (void)files->RemoveAll(data);
+    return written;
+  }
+  return options.replace ? RemoveOlderData(files.get(), options.out, data) : absl::OkStatus();
 }
 
 absl::StatusOr<model::SavedSource> OpenBase(const model::SavedSource& source,

@@ -7,22 +7,24 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/export/onnx_writer.h"
 #include "coordinator/model/saved_reader.h"
 
 namespace coxswain::exporter {
 
-enum class ExportFormat { kSafetensors, kCsv, kNpz, kProjector };
-// "safetensors", "csv", "npz", "projector". Errors: InvalidArgument.
+enum class ExportFormat { kSafetensors, kCsv, kNpz, kProjector, kHnsw };
+// "safetensors", "csv", "npz", "projector", "hnsw". Errors: InvalidArgument.
 absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name);
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
-  // A file; for csv and projector, a directory with one or two files per variable.
+  // A file; for csv, projector and hnsw, a directory with one or two files per variable.
   std::string out;
-  std::vector<std::string> variables = {};  // empty: all variables; for projector, all tables
-  bool replace = false;                     // replaces `out`, if it is an export of this format
-  std::function<bool()> stopped = {};       // called between blocks: true ends the export with
-                                            // Cancelled
+  // Empty: all variables; for projector and hnsw, all tables.
+  std::vector<std::string> variables = {};
+  bool replace = false;                // replaces `out`, if it is an export of this format
+  std::function<bool()> stopped = {};  // called between blocks: true ends the export with
+                                       // Cancelled
   // An older checkpoint of the same directory, to export only the table rows updated since; or
   // null.
   const model::SavedSource* base = nullptr;
@@ -33,16 +35,17 @@ struct ExportedVariable {
   int64_t rows = 0;  // written
 };
 
-// Memory does not grow with the tables. `out` appears whole or not at all.
-// Errors: InvalidArgument, NotFound for a variable; AlreadyExists for `out`; FailedPrecondition
-// when `out` is something other than an export, and for a base that does not fit; DataLoss for
-// damaged files; those of the file system.
+// Memory does not grow with the tables, but for hnsw (WriteHnsw). `out` appears whole or not at
+// all. Errors: InvalidArgument, NotFound for a variable; AlreadyExists for `out`;
+// FailedPrecondition when `out` is something other than an export, and for a base that does not
+// fit; DataLoss for damaged files; those of the file system.
 absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,
                                                      const ExportOptions& options);
 
-// Writes `content`, a file of another format, to options.out, under the same conditions.
-absl::Status ExportFile(const model::SavedSource& source, const ExportOptions& options,
-                        absl::string_view content);
+// Writes an ONNX model to options.out, under the same conditions, after its data beside it. An
+// older model's data are removed with it.
+absl::Status ExportOnnx(const model::SavedSource& source, const ExportOptions& options,
+                        const OnnxFile& file);
 
 // Opens the newest checkpoint at or before a step, or the one with a name ("checkpoint-000012"), in
 // the directory of `source`, which is a checkpoint. Errors: NotFound, listing the existing

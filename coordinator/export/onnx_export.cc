@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/export/onnx_writer.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/attr.h"
 #include "runtime/graph/graph.h"
@@ -40,7 +39,7 @@ class Exporter {
   explicit Exporter(const predict::Predictor& predictor)
       : predictor_(predictor), function_(predictor.function()) {}
 
-  absl::StatusOr<std::string> Run();
+  absl::StatusOr<OnnxFile> Run(const OnnxOptions& options);
 
  private:
   using Translate = absl::StatusOr<Names> (Exporter::*)(const graph::Node&, const Names&);
@@ -285,7 +284,7 @@ absl::StatusOr<Names> Exporter::NodeOf(const graph::Node& node, const Names& inp
   return Cannot(node, "there is no counterpart");
 }
 
-absl::StatusOr<std::string> Exporter::Run() {
+absl::StatusOr<OnnxFile> Exporter::Run(const OnnxOptions& options) {
   std::vector<Names> outputs(static_cast<size_t>(function_.graph.size()));
   for (const graph::Function::Argument& argument : function_.arguments) {
     outputs[static_cast<size_t>(argument.node)] = {argument.name};
@@ -313,13 +312,13 @@ absl::StatusOr<std::string> Exporter::Run() {
   }
   out_.Metadata("coxswain.job", predictor_.job().name);
   out_.Metadata("coxswain.steps", absl::StrCat(predictor_.steps()));
-  return out_.Finish(predictor_.job().name.empty() ? "model" : predictor_.job().name);
+  return out_.Finish(predictor_.job().name.empty() ? "model" : predictor_.job().name, options);
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ToOnnx(const predict::Predictor& predictor) {
-  return Exporter(predictor).Run();
+absl::StatusOr<OnnxFile> ToOnnx(const predict::Predictor& predictor, const OnnxOptions& options) {
+  return Exporter(predictor).Run(options);
 }
 
 }  // namespace coxswain::exporter

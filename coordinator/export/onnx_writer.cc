@@ -3,12 +3,15 @@
 #include "coordinator/export/onnx_writer.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "runtime/base/version.h"
+#include "runtime/data/crc32c.h"
 
 namespace coxswain::exporter {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{2'000'000'000};
+constexpr size_t kMostBytes = size_t{2'000'000'000};
+constexpr size_t kLeastOutside = 1024;
 constexpr int64_t kIrVersion = 8;  // of opset 17
 
 void AppendVarint(uint64_t value, std::string* out) {
@@ -68,7 +71,48 @@ std::string ValueInfo(const std::string& name, DType dtype, const Shape& shape,
   return info;
 }
 
+absl::string_view BytesOf(const Tensor& value) {
+  return {static_cast<const char*>(value.raw()), value.bytes()};
+}
+
+// TensorProto without its elements.
+std::string TensorHead(const std::string& name, const Tensor& value) {
+  std::string tensor;
+  for (const int64_t dim : value.shape().dims()) AppendInt(1, dim, &tensor);
+  AppendInt(2, TypeOf(value.dtype()), &tensor);
+  AppendBytes(8, name, &tensor);
+  return tensor;
+}
+
+// Where the elements are: StringStringEntryProto of `external_data`, and `data_location` EXTERNAL.
+void AppendPlace(const std::string& file, size_t offset, size_t bytes, std::string* tensor) {
+  const std::pair<std::string, std::string> entries[] = {
+      {"location", file}, {"offset", absl::StrCat(offset)}, {"length", absl::StrCat(bytes)}};
+  for (const auto& [key, value] : entries) {
+    std::string entry;
+    AppendBytes(1, key, &entry);
+    AppendBytes(2, value, &entry);
+    AppendBytes(13, entry, tensor);
+  }
+  AppendInt(14, 1, tensor);
+}
+
+size_t RoundUp(size_t bytes) {
+  return (bytes + kOnnxAlignment - 1) / kOnnxAlignment * kOnnxAlignment;
+}
+
+// Of all checksums: one pass over each constant.
+std::string ChecksumOf(const std::vector<Tensor>& data) {
+  std::string all;
+  for (const Tensor& value : data) absl::StrAppend(&all, data::Crc32c(BytesOf(value)), ",");
+  return absl::StrFormat("%08x", data::Crc32c(all));
+}
+
 }  // namespace
+
+std::string OnnxDataName(const std::string& model_name, const std::string& checksum) {
+  return absl::StrCat(model_name, ".", checksum, ".data");
+}
 
 std::string OnnxWriter::NewName(const std::string& stem) {
   return absl::StrCat(stem, "_", names_++);
@@ -99,16 +143,8 @@ std::string OnnxWriter::Node(const std::string& op, const std::vector<std::strin
 }
 
 std::string OnnxWriter::Constant(const Tensor& value, const std::string& name) {
-  const std::string as = name.empty() ? NewName("constant") : name;
-  std::string tensor;
-  for (const int64_t dim : value.shape().dims()) AppendInt(1, dim, &tensor);
-  AppendInt(2, TypeOf(value.dtype()), &tensor);
-  AppendBytes(8, as, &tensor);
-  constant_bytes_ += static_cast<int64_t>(value.bytes());
-  if (constant_bytes_ >= kMostBytes) return as;  // Finish tells
-  AppendBytes(9, {static_cast<const char*>(value.raw()), value.bytes()}, &tensor);
-  AppendBytes(5, tensor, &constants_);
-  return as;
+  constants_.push_back({name.empty() ? NewName("constant") : name, value});
+  return constants_.back().name;
 }
 
 std::string OnnxWriter::Ints(const std::vector<int64_t>& values) {
@@ -143,28 +179,48 @@ void OnnxWriter::Metadata(const std::string& key, const std::string& value) {
   AppendBytes(14, entry, &metadata_);
 }
 
-absl::StatusOr<std::string> OnnxWriter::Finish(const std::string& graph_name) const {
-  if (constant_bytes_ >= kMostBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the tables and layers have ", constant_bytes_,
-                     " bytes, and a file of ONNX takes less than ", kMostBytes,
-                     ": use `coxswain serve`, or safetensors for other programs"));
+absl::StatusOr<OnnxFile> OnnxWriter::Finish(const std::string& graph_name,
+                                            const OnnxOptions& options) const {
+  size_t bytes = 0;
+  for (const NamedConstant& constant : constants_) bytes += constant.value.bytes();
+  const bool outside = options.external_data || bytes >= kMostBytes;
+  OnnxFile file;
+  for (const NamedConstant& constant : constants_) {
+    if (!outside || constant.value.bytes() < kLeastOutside) continue;
+    bytes -= constant.value.bytes();
+    file.data.push_back(constant.value);
   }
+  if (bytes >= kMostBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the small constants of the graph have ", bytes,
+                                                   " bytes, wanted less than ", kMostBytes));
+  }
+  if (!file.data.empty()) file.checksum = ChecksumOf(file.data);
   std::string graph = nodes_;
   AppendBytes(2, graph_name, &graph);
-  graph += constants_;
+  size_t offset = 0;
+  for (const NamedConstant& constant : constants_) {
+    std::string tensor = TensorHead(constant.name, constant.value);
+    if (outside && constant.value.bytes() >= kLeastOutside) {
+      AppendPlace(OnnxDataName(options.name, file.checksum), offset, constant.value.bytes(),
+                  &tensor);
+      offset += RoundUp(constant.value.bytes());
+    } else {
+      AppendBytes(9, BytesOf(constant.value), &tensor);
+    }
+    AppendBytes(5, tensor, &graph);
+  }
   graph += inputs_;
   graph += outputs_;
-  std::string opset, model;
+  std::string opset;
   AppendBytes(1, "", &opset);
   AppendInt(2, kOnnxOpset, &opset);
-  AppendInt(1, kIrVersion, &model);
-  AppendBytes(2, "coxswain", &model);
-  AppendBytes(3, kVersion, &model);
-  AppendBytes(7, graph, &model);
-  AppendBytes(8, opset, &model);
-  model += metadata_;
-  return model;
+  AppendInt(1, kIrVersion, &file.model);
+  AppendBytes(2, "coxswain", &file.model);
+  AppendBytes(3, kVersion, &file.model);
+  AppendBytes(7, graph, &file.model);
+  AppendBytes(8, opset, &file.model);
+  file.model += metadata_;
+  return file;
 }
 
 }  // namespace coxswain::exporter

@@ -19,6 +19,23 @@ namespace coxswain::exporter {
 // The version of the operator set.
 inline constexpr int64_t kOnnxOpset = 17;
 
+// Programs map a file of data by pages; constants in it begin at multiples of this.
+inline constexpr size_t kOnnxAlignment = 4096;
+
+// The checksum in the name of a file of data, and the name: "model.onnx.0c1f3a9e.data". A file of
+// another content has another name, so that a model never finds the data of an older one.
+struct OnnxFile {
+  std::string model;              // the bytes of the .onnx file
+  std::string checksum = {};      // of the data, 8 digits; empty: all is in the model
+  std::vector<Tensor> data = {};  // the file of data, each at a multiple of kOnnxAlignment
+};
+std::string OnnxDataName(const std::string& model_name, const std::string& checksum);
+
+struct OnnxOptions {
+  std::string name = "model.onnx";  // of the file, without directories
+  bool external_data = false;       // also where a single file would do
+};
+
 class OnnxWriter {
  public:
   // An attribute of a node: an integer, a list of them, or a text.
@@ -42,17 +59,22 @@ class OnnxWriter {
   void Output(const std::string& name, const std::string& value, const Shape& shape);
   void Metadata(const std::string& key, const std::string& value);
 
-  int64_t constant_bytes() const { return constant_bytes_; }
-  // Returns the whole file. Errors: InvalidArgument when it would have 2 GiB or more, which the
-  // format does not allow.
-  absl::StatusOr<std::string> Finish(const std::string& graph) const;
+  // Constants of 1 KiB and more are in a file of their own if those of the graph have 2 GB
+  // together, which a single file cannot hold, or if `options` wants so.
+  // Errors: InvalidArgument when the rest has 2 GB.
+  absl::StatusOr<OnnxFile> Finish(const std::string& graph, const OnnxOptions& options) const;
 
  private:
+  struct NamedConstant {
+    std::string name;
+    Tensor value;
+  };
+
   std::string NewName(const std::string& stem);
 
   int64_t names_ = 0;
-  int64_t constant_bytes_ = 0;
-  std::string nodes_, constants_, inputs_, outputs_, metadata_;  // encoded fields of the graph
+  std::vector<NamedConstant> constants_;
+  std::string nodes_, inputs_, outputs_, metadata_;  // encoded fields of the graph
 };
 
 }  // namespace coxswain::exporter

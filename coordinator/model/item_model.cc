@@ -107,11 +107,18 @@ job::Ranking ItemModel::AgainstAll(FunctionBuilder& f, const ModelParts& parts, 
   return ranking;
 }
 
+Output ItemModel::AllItems(FunctionBuilder& f, const ModelParts& parts) const {
+  return Item(f, parts, f.Read(parts.table(item())));
+}
+
+Output ItemModel::AllBiases(FunctionBuilder& f, const ModelParts& parts) const {
+  return f.Reshape(f.Read(parts.table(BiasTable())), {-1});
+}
+
 Output ItemModel::AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const {
-  const Output items = Item(f, parts, f.Read(parts.table(item())));
+  const Output items = AllItems(f, parts);
   const Output scores = f.MatMul(Scaled(f, parts, user), items, false, true);
-  if (!has_bias()) return scores;
-  return f.Add(scores, f.Reshape(f.Read(parts.table(BiasTable())), {-1}));
+  return has_bias() ? f.Add(scores, AllBiases(f, parts)) : scores;
 }
 
 Output ItemModel::Scaled(FunctionBuilder& f, const ModelParts& parts, Output user) {
@@ -153,6 +160,15 @@ void ItemModel::AddTopItems(FunctionBuilder& f, const ModelParts& parts, Output 
 
 void ItemModel::Predict(FunctionBuilder& f, const ModelParts& parts) const {
   f.Result("score", AllScores(f, parts, User(f, parts)));
+}
+
+void ItemModel::PredictUser(FunctionBuilder& f, const ModelParts& parts) const {
+  f.Result("user", Scaled(f, parts, User(f, parts)));
+}
+
+void ItemModel::PredictItems(FunctionBuilder& f, const ModelParts& parts) const {
+  f.Result("items", AllItems(f, parts));
+  if (has_bias()) f.Result("bias", AllBiases(f, parts));
 }
 
 }  // namespace coxswain::model

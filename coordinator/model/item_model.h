@@ -29,11 +29,17 @@ class ItemModel : public job::ModelSpec {
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
   void Predict(FunctionBuilder& f, const ModelParts& parts) const override;
+  // What Predict's scores are products of: the result "user", f32 [B, dim]; and "items",
+  // f32 [N, dim], with "bias", f32 [N], where has_bias().
+  void PredictUser(FunctionBuilder& f, const ModelParts& parts) const;
+  void PredictItems(FunctionBuilder& f, const ModelParts& parts) const;
 
  protected:
   std::string BiasTable() const;
   // Scores of all items, f32 [B, items], for users by their vectors.
   Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
+  Output AllItems(FunctionBuilder& f, const ModelParts& parts) const;
+  Output AllBiases(FunctionBuilder& f, const ModelParts& parts) const;
   // What TopItems adds, for users by their vectors.
   void AddTopItems(FunctionBuilder& f, const ModelParts& parts, Output user, int64_t k) const;
 

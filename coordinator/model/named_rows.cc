@@ -1,6 +1,7 @@
-// The choice of the table; questions as vectors; answers by name.
+// The choice of the table; questions as vectors; the index; answers by name.
 #include "coordinator/model/named_rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -89,19 +90,93 @@ absl::StatusOr<NearestQuery> NamedRows::QueryOf(const Question& question) const 
     }
     query.exclude.push_back(*id);
   }
-  // Buckets of unknown values have no name.
-  const auto named = static_cast<int64_t>(names().size());
-  for (int64_t id = named; id < rows_.rows(); ++id) query.exclude.push_back(id);
   return query;
 }
 
-absl::StatusOr<std::vector<std::vector<NamedRows::Answer>>> NamedRows::Nearest(
-    const std::vector<Question>& questions, int64_t top, env::ComputePool* pool) const {
+absl::Status NamedRows::FillIndex(const IndexOptions& options, VectorIndex* index) const {
+  const RowScan scan = ScanSaved(&rows_);
+  std::vector<float> row(static_cast<size_t>(scan.dim));
+  return scan.run([&](const float* rows, const int64_t* ids, int64_t n) -> absl::Status {
+    for (int64_t i = 0; i < n; ++i) {
+      if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
+      if (ids[i] < 0 || ids[i] >= size()) continue;
+      std::copy(rows + i * scan.dim, rows + (i + 1) * scan.dim, row.begin());
+      if (!Normalize(absl::MakeSpan(row))) continue;
+      RETURN_IF_ERROR(index->Add(ids[i], row.data()));
+    }
+    return absl::OkStatus();
+  });
+}
+
+// Rows of length 1, from all of the table.
+absl::StatusOr<std::vector<std::vector<float>>> NamedRows::SampleRows() const {
+  std::vector<std::vector<float>> sample;
+  const int64_t count = std::min(kRecallQueries, rows_.rows());
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<float> row(static_cast<size_t>(rows_.row_elements()));
+    RETURN_IF_ERROR(rows_.ReadFloats(i * rows_.rows() / count, 1, row.data()));
+    if (Normalize(absl::MakeSpan(row))) sample.push_back(std::move(row));
+  }
+  return sample;
+}
+
+absl::StatusOr<NamedRows> NamedRows::WithIndex(const IndexOptions& options,
+                                               env::ComputePool* pool) const {
+  ASSIGN_OR_RETURN(std::shared_ptr<VectorIndex> index,
+                   VectorIndex::Create(rows_.row_elements(), std::min(size(), rows_.rows())));
+  RETURN_IF_ERROR(FillIndex(options, index.get()));
+  ASSIGN_OR_RETURN(const auto sample, SampleRows());
   std::vector<NearestQuery> queries;
+  for (const std::vector<float>& row : sample) {
+    queries.push_back({row, {}});
+    for (int64_t id = size(); id < rows_.rows(); ++id) queries.back().exclude.push_back(id);
+  }
+  ASSIGN_OR_RETURN(const Lists best, NearestRows(rows_, queries, kRecallAt, pool));
+  std::vector<std::vector<int64_t>> exact;
+  for (const std::vector<Neighbour>& list : best) {
+    exact.emplace_back();
+    for (const Neighbour& neighbour : list) exact.back().push_back(neighbour.id);
+  }
+  NamedRows indexed = *this;
+  ASSIGN_OR_RETURN(indexed.quality_, ReachRecall(*index, sample, exact, options.recall));
+  indexed.index_ = std::move(index);
+  return indexed;
+}
+
+absl::StatusOr<NamedRows::Lists> NamedRows::Search(const std::vector<NearestQuery>& queries,
+                                                   int64_t top) const {
+  Lists all;
+  for (const NearestQuery& query : queries) {
+    std::vector<Neighbour>& list = all.emplace_back();
+    std::vector<float> vector = query.vector;
+    if (!Normalize(absl::MakeSpan(vector))) continue;
+    const auto excluded = [&](int64_t id) {
+      return std::count(query.exclude.begin(), query.exclude.end(), id) > 0;
+    };
+    const auto more = static_cast<int64_t>(query.exclude.size());
+    ASSIGN_OR_RETURN(const auto found, index_->Search(vector.data(), top + more, quality_.beam));
+    for (const VectorIndex::Found& f : found) {
+      if (static_cast<int64_t>(list.size()) < top && !excluded(f.id)) {
+        list.push_back({f.id, f.product});
+      }
+    }
+  }
+  return all;
+}
+
+absl::StatusOr<std::vector<std::vector<NamedRows::Answer>>> NamedRows::Nearest(
+    const std::vector<Question>& questions, int64_t top, env::ComputePool* pool, bool exact) const {
+  std::vector<NearestQuery> queries;
+  const bool indexed = index_ != nullptr && !exact;
   for (const Question& question : questions) {
     ASSIGN_OR_RETURN(queries.emplace_back(), QueryOf(question));
+    // Buckets of unknown values have no name, and are not in the index.
+    for (int64_t id = indexed ? rows_.rows() : size(); id < rows_.rows(); ++id) {
+      queries.back().exclude.push_back(id);
+    }
   }
-  ASSIGN_OR_RETURN(const auto found, NearestRows(rows_, queries, top, pool));
+  ASSIGN_OR_RETURN(const Lists found,
+                   indexed ? Search(queries, top) : NearestRows(rows_, queries, top, pool));
   std::vector<std::vector<Answer>> answers;
   for (const std::vector<Neighbour>& neighbours : found) {
     std::vector<Answer>& named = answers.emplace_back();

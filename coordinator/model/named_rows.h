@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/model/nearest.h"
 #include "coordinator/model/saved_reader.h"
+#include "coordinator/model/vector_index.h"
 #include "runtime/data/dataset.h"
 #include "runtime/env/compute_pool.h"
 
@@ -41,14 +42,28 @@ class NamedRows {
 
   const std::string& table() const { return rows_.variable().name; }
   const std::string& vocabulary() const { return rows_.variable().vocabulary; }
-  // For each question, the exact `top` nearest names by cosine, best first, without the words of
-  // the question. Reads all rows. Errors: NotFound for a word that has no row, with similar names;
-  // FailedPrecondition for a word whose vector is zero or not finite; those of reading.
+  // The number of names.
+  int64_t size() const { return static_cast<int64_t>(names().size()); }
+  // The same with an index, which Nearest then goes by. Reads all rows, several times. Errors:
+  // Cancelled; FailedPrecondition when the recall that is wanted cannot be had; those of reading;
+  // ResourceExhausted.
+  absl::StatusOr<NamedRows> WithIndex(const IndexOptions& options, env::ComputePool* pool) const;
+  // How good the index is; null: there is none.
+  const IndexQuality* index() const { return index_ == nullptr ? nullptr : &quality_; }
+
+  // For each question, the `top` nearest names by cosine, best first, without the words of the
+  // question. Without an index, or if `exact`: reads all rows. Errors: NotFound for a word that has
+  // no row, with similar names; FailedPrecondition for a word whose vector is zero or not finite;
+  // those of reading.
   absl::StatusOr<std::vector<std::vector<Answer>>> Nearest(const std::vector<Question>& questions,
-                                                           int64_t top,
-                                                           env::ComputePool* pool) const;
+                                                           int64_t top, env::ComputePool* pool,
+                                                           bool exact = false) const;
 
  private:
+  using Lists = std::vector<std::vector<Neighbour>>;
+  absl::Status FillIndex(const IndexOptions& options, VectorIndex* index) const;
+  absl::StatusOr<std::vector<std::vector<float>>> SampleRows() const;
+  absl::StatusOr<Lists> Search(const std::vector<NearestQuery>& queries, int64_t top) const;
   absl::StatusOr<NearestQuery> QueryOf(const Question& question) const;
   const std::vector<std::string>& names() const {
     return shared_ != nullptr ? *shared_->texts() : own_->words();
@@ -58,6 +73,8 @@ class NamedRows {
   SavedRows rows_;
   std::shared_ptr<const data::Vocabulary> shared_;  // or
   std::shared_ptr<const SavedWords> own_;
+  std::shared_ptr<const VectorIndex> index_;  // of rows of length 1; null: none
+  IndexQuality quality_;
 };
 
 }  // namespace coxswain::model

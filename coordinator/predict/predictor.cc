@@ -1,4 +1,4 @@
-// Loading: the job with its vocabularies and statistics, and the function on the saved variables.
+// Loading: the job with its vocabularies and statistics, and functions on the saved variables.
 // Then predictions, and the best choices.
 #include "coordinator/predict/predictor.h"
 
@@ -11,6 +11,7 @@
 #include "coordinator/api/local_function.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/model/item_model.h"
 #include "coordinator/model/model_parts.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_learned.h"
@@ -103,7 +104,7 @@ absl::Status Predictor::Build(model::SavedSource source,
   }
   steps_ = source.steps();
   variables_ = std::make_unique<SavedVariables>(std::move(source), std::move(tables));
-  RETURN_IF_ERROR(BuildFunction(row_format));
+  RETURN_IF_ERROR(BuildFunctions(row_format));
   NameChoices();
   return absl::OkStatus();
 }
@@ -124,7 +125,7 @@ void Predictor::UseJob(const std::string& directory, job::JobSpec job) {
   says_ = job::KindOf(*job_.loss).prediction;
 }
 
-absl::Status Predictor::BuildFunction(const std::string& row_format) {
+absl::Status Predictor::BuildFunctions(const std::string& row_format) {
   const std::string& of_job = job_.dataset.format();
   if (!row_format.empty() && of_job != row_format &&
       (of_job == "libsvm" || of_job == "libffm" || of_job == "criteo")) {
@@ -140,26 +141,42 @@ absl::Status Predictor::BuildFunction(const std::string& row_format) {
   RETURN_IF_ERROR(parts.CreateTables());
   RETURN_IF_ERROR(job_.model->CreateVariables(&parts));
   kernels::RegisterAllOps(&registry_);
-  ASSIGN_OR_RETURN(
-      graph::Function built,
-      BuildLocalFunction("predict", &registry_, data_->columns(Part::kTraining), job_.train.compute,
-                         [&](FunctionBuilder& f) { job_.model->Predict(f, parts); }));
+  const auto build = [&](const char* name, const std::function<void(FunctionBuilder&)>& body) {
+    return BuildLocalFunction(name, &registry_, data_->columns(Part::kTraining), job_.train.compute,
+                              body);
+  };
+  ASSIGN_OR_RETURN(graph::Function built,
+                   build("predict", [&](FunctionBuilder& f) { job_.model->Predict(f, parts); }));
   std::vector<std::string> columns;
   for (const graph::Function::Argument& argument : built.arguments) {
     columns.push_back(argument.name);
   }
   ASSIGN_OR_RETURN(data::RowReader reader, data::RowReader::Create(spec, *data_, columns));
   reader_ = std::make_unique<data::RowReader>(std::move(reader));
-  for (const std::string& column : columns) {
-    size_t at = 0;
-    while (at < reader_->columns().size() && reader_->columns()[at].name != column) ++at;
-    if (at == reader_->columns().size()) {
-      return absl::InternalError(absl::StrCat("rows have no column '", column, "'"));
-    }
-    arguments_.push_back(at);
-  }
-  ASSIGN_OR_RETURN(function_, function::CompiledFunction::Compile(std::move(built)));
+  ASSIGN_OR_RETURN(scores_, OnRows(std::move(built)));
+  const auto* const model = dynamic_cast<const model::ItemModel*>(job_.model.get());
+  if (model == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(graph::Function users,
+                   build("users", [&](FunctionBuilder& f) { model->PredictUser(f, parts); }));
+  ASSIGN_OR_RETURN(users_, OnRows(std::move(users)));
+  ASSIGN_OR_RETURN(graph::Function items,
+                   build("items", [&](FunctionBuilder& f) { model->PredictItems(f, parts); }));
+  ASSIGN_OR_RETURN(items_, OnRows(std::move(items)));
   return absl::OkStatus();
+}
+
+absl::StatusOr<Predictor::OnBatches> Predictor::OnRows(graph::Function built) const {
+  OnBatches f;
+  for (const graph::Function::Argument& argument : built.arguments) {
+    size_t at = 0;
+    while (at < reader_->columns().size() && reader_->columns()[at].name != argument.name) ++at;
+    if (at == reader_->columns().size()) {
+      return absl::InternalError(absl::StrCat("rows have no column '", argument.name, "'"));
+    }
+    f.arguments.push_back(at);
+  }
+  ASSIGN_OR_RETURN(f.function, function::CompiledFunction::Compile(std::move(built)));
+  return f;
 }
 
 void Predictor::NameChoices() {
@@ -176,19 +193,37 @@ void Predictor::NameChoices() {
   batch_rows_ = std::clamp<int64_t>(kBatchScores / std::max<int64_t>(1, choices_), 1, kBatchRows);
 }
 
+absl::StatusOr<std::vector<Tensor>> Predictor::Run(const OnBatches& f,
+                                                   const data::Batch& batch) const {
+  std::vector<Tensor> arguments;
+  arguments.reserve(f.arguments.size());
+  for (const size_t at : f.arguments) {
+    if (at >= batch.size()) break;
+    arguments.push_back(batch[at]);
+  }
+  RETURN_IF_ERROR(f.function->CheckArguments(arguments));
+  function::RunOptions options;
+  options.pool = pool_.get();
+  options.variables = variables_.get();
+  return f.function->Run(std::move(arguments), options);
+}
+
+absl::StatusOr<Tensor> Predictor::UserVectors(const data::Batch& batch) const {
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(users_, batch));
+  return std::move(results[0]);
+}
+
+absl::StatusOr<ItemVectors> Predictor::AllItems() const {
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(items_, {}));
+  return ItemVectors{std::move(results[0]), results.size() > 1 ? std::move(results[1]) : Tensor()};
+}
+
 absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch) const {
   if (batch.size() != reader_->columns().size()) {
     return absl::InvalidArgumentError(absl::StrCat("wanted a batch of ", reader_->columns().size(),
                                                    " columns, found ", batch.size()));
   }
-  std::vector<Tensor> arguments;
-  arguments.reserve(arguments_.size());
-  for (const size_t at : arguments_) arguments.push_back(batch[at]);
-  RETURN_IF_ERROR(function_->CheckArguments(arguments));
-  function::RunOptions options;
-  options.pool = pool_.get();
-  options.variables = variables_.get();
-  ASSIGN_OR_RETURN(std::vector<Tensor> results, function_->Run(std::move(arguments), options));
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(scores_, batch));
   const bool item = says_ == job::PredictionKind::kRank;
   const bool several = chooses() || says_ == job::PredictionKind::kTasks;
   if (results.size() != (item ? 1 : 2) || results[0].dtype() != DType::kF32 ||

@@ -60,6 +60,12 @@ struct Scores {
   Tensor prediction;
 };
 
+// The vectors of all items, f32 [ids, dim]; and a number for each, f32 [ids], or none.
+struct ItemVectors {
+  Tensor vectors;
+  Tensor bias;
+};
+
 // One of a row's classes or items.
 struct Choice {
   int64_t id = 0;
@@ -96,9 +102,15 @@ class Predictor {
   // Errors: InvalidArgument for a batch that was not made by rows(); those of kernels.
   absl::StatusOr<Scores> Predict(const data::Batch& batch) const;
 
+  // Whether a score is the product of a user's and an item's vector, plus the item's number. Then
+  // the vectors of a batch's users, f32 [B, dim], and of all items. Errors: those of Predict.
+  bool has_vectors() const { return users_.function != nullptr; }
+  absl::StatusOr<Tensor> UserVectors(const data::Batch& batch) const;
+  absl::StatusOr<ItemVectors> AllItems() const;
+
   // For export to other formats: the scoring function, and the content of a shard that its ops
   // read. Errors: InvalidArgument for a hash table.
-  const graph::Function& function() const { return function_->function(); }
+  const graph::Function& function() const { return scores_.function->function(); }
   absl::StatusOr<Tensor> Variable(ShardId shard) const { return variables_->Read(shard); }
 
   // Classes, or items that can be an answer; 0 for a number.
@@ -122,7 +134,14 @@ class Predictor {
   void UseJob(const std::string& directory, job::JobSpec job);
   absl::Status Build(model::SavedSource source, std::shared_ptr<model::CheckpointTables> tables,
                      const std::string& row_format);
-  absl::Status BuildFunction(const std::string& row_format);
+  // A function and, for each of its arguments, the index of a column in a batch.
+  struct OnBatches {
+    std::shared_ptr<const function::CompiledFunction> function;
+    std::vector<size_t> arguments;
+  };
+  absl::Status BuildFunctions(const std::string& row_format);
+  absl::StatusOr<OnBatches> OnRows(graph::Function built) const;
+  absl::StatusOr<std::vector<Tensor>> Run(const OnBatches& f, const data::Batch& batch) const;
   void NameChoices();
 
   std::string directory_;
@@ -133,10 +152,9 @@ class Predictor {
   graph::OpRegistry registry_;
   std::unique_ptr<SavedVariables> variables_;
   std::unique_ptr<data::RowReader> reader_;
-  std::shared_ptr<const function::CompiledFunction> function_;
+  OnBatches scores_;
+  OnBatches users_, items_;                       // none unless has_vectors()
   const std::unique_ptr<env::ComputePool> pool_;  // without threads: a run stays on its thread
-  std::vector<size_t> arguments_;                 // the function's arguments: indices of columns in
-                                                  // a batch
   int64_t choices_ = 0;
   int64_t batch_rows_ = 0;
   std::shared_ptr<const data::Vocabulary> names_;  // of choices; null: they are numbers

@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "coordinator/model/saved_history.h"
+#include "coordinator/model/vector_index.h"
 #include "coordinator/predict/predictor.h"
 
 namespace coxswain::predict {
@@ -21,6 +22,7 @@ namespace coxswain::predict {
 struct RecommendOptions {
   int64_t top = 10;
   bool include_known = false;  // also suggests items that the user is known to have
+  bool exact = false;          // scores all items even where there is an index
 };
 
 class Recommender {
@@ -33,6 +35,13 @@ class Recommender {
   // The same with an existing predictor, of a model or of a checkpoint.
   static absl::StatusOr<std::unique_ptr<Recommender>> Create(
       std::shared_ptr<const Predictor> predictor);
+
+  // The same with an index of the items, which suggestions then go by. Errors: Cancelled;
+  // FailedPrecondition when the recall that is wanted cannot be had; ResourceExhausted; those of
+  // Predict.
+  absl::StatusOr<std::unique_ptr<Recommender>> WithIndex(const model::IndexOptions& options) const;
+  // How good the index is; null: there is none.
+  const model::IndexQuality* index() const { return index_ == nullptr ? nullptr : &quality_; }
 
   const Predictor& predictor() const { return *predictor_; }
   // The saved histories; null for a model that an earlier version saved without them.
@@ -56,9 +65,23 @@ class Recommender {
 
  private:
   Recommender() = default;
+  absl::Status FillIndex(const model::IndexOptions& options);
+  // Those whom the index is tried on.
+  std::vector<std::vector<int64_t>> Sample() const;
+  // What the index is asked for: a user's vector, and 1 for the item's number.
+  absl::StatusOr<std::vector<std::vector<float>>> QueriesOf(
+      absl::Span<const std::vector<int64_t>> known) const;
+  absl::Status ScoreAll(absl::Span<const std::vector<int64_t>> known,
+                        const RecommendOptions& options,
+                        std::vector<std::vector<Choice>>* all) const;
+  absl::Status AskIndex(absl::Span<const std::vector<int64_t>> known,
+                        const RecommendOptions& options,
+                        std::vector<std::vector<Choice>>* all) const;
 
   std::shared_ptr<const Predictor> predictor_;
-  std::unique_ptr<model::SavedHistory> history_;
+  std::shared_ptr<const model::SavedHistory> history_;
+  std::shared_ptr<const model::VectorIndex> index_;
+  model::IndexQuality quality_;
 };
 
 }  // namespace coxswain::predict

@@ -70,6 +70,17 @@ absl::Status ReadK(const Json& json, int64_t* k) {
   return Wrong("k: wanted 1 to ", kMaxK, ", found ", checkpoint::Shortly(*found));
 }
 
+// A key that need not be there.
+absl::Status ReadBool(const Json& json, const char* key, bool* value) {
+  const auto found = json.find(key);
+  if (found == json.end()) return absl::OkStatus();
+  if (!found->is_boolean()) {
+    return Wrong(key, ": wanted true or false, found ", checkpoint::Shortly(*found));
+  }
+  *value = found->get<bool>();
+  return absl::OkStatus();
+}
+
 absl::Status CheckInstances(const Json& json, int64_t max_rows) {
   const auto found = json.find("instances");
   if (found == json.end() || !found->is_array()) return Wrong("wanted \"instances\", a list");
@@ -118,16 +129,12 @@ absl::StatusOr<model::NamedRows::Question> ReadQuestion(const Json& json,
 
 absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, int64_t max_rows) {
   ASSIGN_OR_RETURN(const Json json, ParseObject(body));
-  RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "exclude_known"}));
+  RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "exclude_known", "exact"}));
   RETURN_IF_ERROR(CheckInstances(json, max_rows));
   RecommendRequest request;
   RETURN_IF_ERROR(ReadK(json, &request.k));
-  if (const auto known = json.find("exclude_known"); known != json.end()) {
-    if (!known->is_boolean()) {
-      return Wrong("exclude_known: wanted true or false, found ", checkpoint::Shortly(*known));
-    }
-    request.exclude_known = known->get<bool>();
-  }
+  RETURN_IF_ERROR(ReadBool(json, "exclude_known", &request.exclude_known));
+  RETURN_IF_ERROR(ReadBool(json, "exact", &request.exact));
   const Json& instances = json["instances"];
   for (size_t i = 0; i < instances.size(); ++i) {
     ASSIGN_OR_RETURN(request.instances.emplace_back(),
@@ -138,10 +145,11 @@ absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, i
 
 absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64_t max_rows) {
   ASSIGN_OR_RETURN(const Json json, ParseObject(body));
-  RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "table"}));
+  RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "table", "exact"}));
   RETURN_IF_ERROR(CheckInstances(json, max_rows));
   NearestRequest request;
   RETURN_IF_ERROR(ReadK(json, &request.k));
+  RETURN_IF_ERROR(ReadBool(json, "exact", &request.exact));
   if (const auto table = json.find("table"); table != json.end()) {
     if (!table->is_string()) return Wrong("table: wanted a name");
     request.table = table->get<std::string>();

@@ -5,6 +5,7 @@
 //     -> {"predictions": [{"items": ["Collateral", ...], "scores": [4.1, ...]}, ...]}
 //   {"instances": ["king", {"plus": ["king", "woman"], "minus": ["man"]}], "k": 5, "table": "t"}
 //     -> {"predictions": [{"words": ["queen", ...], "cosines": [0.81, ...]}, ...]}
+// "exact": true in both asks all rows even where there is an index.
 //   {"version": 1200}, {"version": "newest"}
 #pragma once
 
@@ -27,12 +28,14 @@ struct RecommendRequest {
   std::vector<For> instances;
   int64_t k = 10;
   bool exclude_known = true;
+  bool exact = false;  // without an index
 };
 
 struct NearestRequest {
   std::vector<model::NamedRows::Question> instances;
   int64_t k = 10;
   std::string table;  // empty: the model's own choice
+  bool exact = false;
 };
 
 // Errors: InvalidArgument, naming the position in the request; OutOfRange for more than `max_rows`.

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -100,6 +101,23 @@ Json MetadataOf(const ServedModel& served, const std::string& name) {
   return json;
 }
 
+// The recall of each index, as Prometheus reads it. Names of tables are those of features.
+std::string IndexMetrics(const ServedModel& served) {
+  std::string lines;
+  const auto add = [&lines](const std::string& table, const model::IndexQuality* quality) {
+    if (quality == nullptr) return;
+    absl::StrAppend(&lines, "coxswain_serve_index_recall{table=\"", absl::CEscape(table), "\"} ",
+                    quality->recall, "\n");
+  };
+  if (served.recommender != nullptr) add("items", served.recommender->index());
+  for (const model::NamedRows& named : served.named) add(named.table(), named.index());
+  if (lines.empty()) return lines;
+  return absl::StrCat(
+      "# HELP coxswain_serve_index_recall Share of the ten best that an index finds, as measured\n"
+      "# TYPE coxswain_serve_index_recall gauge\n",
+      lines);
+}
+
 int StatusFor(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -176,6 +194,11 @@ void ModelService::Replace(ServedPtr model) {
   std::swap(model_, model);  // the old one goes with its last request
 }
 
+void ModelService::ReplaceIf(const ServedPtr& old, ServedPtr model) {
+  absl::MutexLock lock(&mutex_);
+  if (model_ == old) std::swap(model_, model);
+}
+
 void ModelService::StartDraining() {
   absl::MutexLock lock(&mutex_);
   draining_ = true;
@@ -184,8 +207,9 @@ void ModelService::StartDraining() {
 Answer ModelService::Health(absl::string_view path) const {
   absl::MutexLock lock(&mutex_);
   if (path == "/metrics") {
-    return {kOk, metrics_.Text(model_ == nullptr ? 0 : model_->version),
-            "text/plain; version=0.0.4"};
+    std::string text = metrics_.Text(model_ == nullptr ? 0 : model_->version);
+    if (model_ != nullptr) text += IndexMetrics(*model_);
+    return {kOk, std::move(text), "text/plain; version=0.0.4"};
   }
   if (path == "/readyz" && draining_) return Error(kUnavailable, "the server is ending");
   if (path == "/readyz" && model_ == nullptr) return Error(kUnavailable, kNoModelYet);
@@ -283,8 +307,8 @@ Answer ModelService::Recommend(const ServedModel& model, absl::string_view body,
   const predict::Recommender& recommender = *model.recommender;
   const auto request = ParseRecommendRequest(body, options_.max_rows);
   if (!request.ok()) return Failed(request.status());
-  const predict::RecommendOptions options = {.top = request->k,
-                                             .include_known = !request->exclude_known};
+  const predict::RecommendOptions options = {
+      .top = request->k, .include_known = !request->exclude_known, .exact = request->exact};
   std::vector<predict::Recommender::Whom> all;
   for (size_t i = 0; i < request->instances.size(); ++i) {
     auto whom = WhomOf(recommender, request->instances[i]);
@@ -312,7 +336,8 @@ Answer ModelService::Nearest(const ServedModel& model, absl::string_view body,
   const model::NamedRows* const table = TableOf(model, request->table, &error);
   if (table == nullptr) return Error(kBad, error);
   // Runs in this thread: the number of concurrent requests is limited.
-  const auto found = table->Nearest(request->instances, request->k, env::NewInlinePool().get());
+  const auto found =
+      table->Nearest(request->instances, request->k, env::NewInlinePool().get(), request->exact);
   if (absl::IsFailedPrecondition(found.status())) return Error(kBad, found.status().message());
   if (!found.ok()) return Failed(found.status());
   std::vector<std::vector<Scored>> answers;

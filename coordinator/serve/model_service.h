@@ -61,6 +61,8 @@ class ModelService {
                 const Caller& caller = {});
   // New requests go to this model; requests under way keep theirs.
   void Replace(ServedPtr model);
+  // The same, unless another model than `old` answers by now: then nothing happens.
+  void ReplaceIf(const ServedPtr& old, ServedPtr model);
   // From now on /readyz says that the server is not ready; requests are still answered.
   void StartDraining();
 

@@ -8,6 +8,8 @@
 #include "absl/strings/str_split.h"
 #include "runtime/checkpoint/safetensors_reader.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/paths.h"
+#include "tests/testing/process.h"
 #include "tests/testing/saved_models.h"
 
 namespace coxswain {
@@ -120,6 +122,38 @@ TEST_CASE("a model's tables are exported for the embedding projector", "[export]
   CHECK(Coxswain({"export", "--model-dir", model, "--to", "projector", "--out", files.Path("dense"),
                   "--variables", "nothing"})
             .code == 2);
+}
+
+TEST_CASE("a model's tables are exported as indexes that hnswlib loads", "[export]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files), model = files.Path("model"),
+                    out = files.Path("indexes");
+  Succeed({"train", job, "--in-process", "--quiet", "--model-dir", model});
+  Succeed({"export", "--model-dir", model, "--to", "hnsw", "--out", out, "--variables", "item"});
+  CHECK_FALSE(std::filesystem::exists(out + "/history.hnsw"));
+  Succeed({"export", "--model-dir", model, "--to", "hnsw", "--out", out, "--force"});
+  CHECK(std::filesystem::exists(out + "/history.hnsw"));
+  std::ifstream names(out + "/item.metadata.tsv");
+  std::vector<std::string> metadata;
+  for (std::string line; std::getline(names, line);) metadata.push_back(line);
+  REQUIRE(metadata.size() == 33);  // 32 items, and the unknown ones
+
+  for (const size_t label : {size_t{3}, size_t{20}}) {
+    const auto read = Run({COXSWAIN_BINARY_DIR "/bin/hnsw_nearest", out + "/item.hnsw", "8",
+                           absl::StrCat(label), "2"});
+    CAPTURE(read.out, read.err);
+    REQUIRE(read.code == 0);
+    const std::vector<std::string> labels = absl::StrSplit(read.out, '\n', absl::SkipEmpty());
+    REQUIRE(labels.size() == 2);
+    CHECK(labels[0] == absl::StrCat(label));
+    const auto exact = Coxswain({"table", "lookup", "item", metadata[label], "--nearest", "1",
+                                 "--model-dir", model, "--json"});
+    REQUIRE(exact.code == 0);
+    size_t neighbour = 0;
+    REQUIRE(absl::SimpleAtoi(labels[1], &neighbour));
+    CHECK_THAT(nlohmann::json::parse(exact.out)[0]["nearest"].dump(),
+               Contains(absl::StrCat("\"", metadata[neighbour], "\"")));
+  }
 }
 
 TEST_CASE("table stat and lookup tell of a trained model", "[export]") {

@@ -32,8 +32,8 @@ TEST_CASE("serve: a process answers what predict writes, and ends by SIGTERM", "
   CHECK(refused.code == 2);
   CHECK_THAT(refused.err, Contains("HOST:PORT"));
 
-  Process server(
-      CoxswainCommand({"serve", "--model-dir", model, "--http", "127.0.0.1:0", "--name", "table"}));
+  Process server(CoxswainCommand({"serve", "--model-dir", model, "--http", "127.0.0.1:0", "--name",
+                                  "table", "--index-from", "1"}));
   REQUIRE(server.WaitForOutput("/v1/models/table\n"));
   const std::string out = server.out();
   const size_t colon = out.find(':', out.find("127.0.0.1"));
@@ -45,6 +45,7 @@ TEST_CASE("serve: a process answers what predict writes, and ends by SIGTERM", "
     REQUIRE(answer);
     return nlohmann::json::parse(answer->body, nullptr, false);
   };
+  REQUIRE(server.WaitForOutput("recall@10 1.000"));  // of the colors
   CHECK(ask("", "")["model_version_status"][0]["state"] == "AVAILABLE");
   const nlohmann::json answer =
       ask(":predict", R"({"inputs": {"color": ["red", "blue"], "size": [17, "80"]}})");

@@ -14,11 +14,12 @@ void AddExportCommand(CLI::App& app, Run* run) {
       "export",
       "Writes a model's or a checkpoint's variables, or its scoring function, for other programs");
   AddSavedFlags(c, &flags->from);
-  c->add_option("--to", flags->to, "safetensors, csv, npz, projector or onnx, see docs/export.md")
+  c->add_option("--to", flags->to,
+                "safetensors, csv, npz, projector, hnsw or onnx, see docs/export.md")
       ->required()
-      ->check(CLI::IsMember({"safetensors", "csv", "npz", "projector", "onnx"}))
+      ->check(CLI::IsMember({"safetensors", "csv", "npz", "projector", "hnsw", "onnx"}))
       ->type_name("FORMAT");
-  c->add_option("--out", flags->out, "the file to write; for csv and projector a directory")
+  c->add_option("--out", flags->out, "the file to write; for csv, projector and hnsw a directory")
       ->required()
       ->type_name("PATH");
   c->add_option("--variables", flags->variables, "only these, separated by commas")
@@ -29,6 +30,8 @@ void AddExportCommand(CLI::App& app, Run* run) {
                 "same directory: its name, or the step that it is of (or the last before)")
       ->type_name("CHECKPOINT|STEP");
   c->add_flag("--force", flags->force, "replace an older export at PATH");
+  c->add_flag("--external-data", flags->external_data,
+              "onnx: tables in a file beside PATH, as it is from 2 GB on");
   c->callback([flags, run] { *run = [flags] { return ExportCommand(*flags); }; });
 }
 

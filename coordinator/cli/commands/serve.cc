@@ -52,6 +52,18 @@ void AddServeCommand(CLI::App& app, Run* run) {
       ->check(CLI::Range(1, 3600))
       ->type_name("S")
       ->capture_default_str();
+  c->add_option("--index-from", flags->index_from,
+                "tables with as many rows get an index for :recommend and :nearest, which are "
+                "exact until it is built; 0: none does")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("ROWS")
+      ->capture_default_str();
+  c->add_option("--index-recall", flags->index_recall,
+                "the share of the ten best that an index must find, as measured; else it is not "
+                "used")
+      ->check(CLI::Range(0.5, 1.0))
+      ->type_name("SHARE")
+      ->capture_default_str();
   c->add_flag("--verify", flags->verify,
               "first read all tables and hold them against their checksums; of a checkpoint that "
               "is done in any case")

@@ -4,13 +4,17 @@
 // python3; else only what can be seen without is checked.
 #include "coordinator/export/onnx_export.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/export/export.h"
 #include "nlohmann/json.hpp"
 #include "runtime/data/row_blocks.h"
 #include "tests/testing/process.h"
@@ -92,14 +96,40 @@ void CheckSays(const json& says, const std::string& name, const Tensor& wanted) 
   }
 }
 
-void CheckAlike(const std::string& text) {
+// Writes the model and its data.
+std::string Export(const SavedJob& saved, const DataFiles& files, const OnnxFile& file,
+                   bool replace = false) {
+  ExportOptions options;
+  options.out = files.Path("model.onnx");
+  options.replace = replace;
+  const absl::Status written =
+      ExportOnnx(Must(model::SavedSource::OpenModel(saved.directory)), options, file);
+  CAPTURE(written.ToString());
+  REQUIRE(written.ok());
+  return options.out;
+}
+
+// The files of data beside the model.
+std::vector<std::string> DataNames(const DataFiles& files) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(files.Path(""))) {
+    const std::string name = entry.path().filename().string();
+    if (absl::EndsWith(name, ".data")) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void CheckAlike(const std::string& text, bool external_data = false) {
   CAPTURE(text);
   const DataFiles files;
   files.Write("train.csv", Rows());
   files.Write("test.csv", Rows());
   const SavedJob saved = TrainAndSave(files, text);
   const auto predictor = Must(predict::Predictor::Load(saved.directory));
-  const std::string model = files.Write("model.onnx", Must(ToOnnx(*predictor)));
+  const std::string model =
+      Export(saved, files, Must(ToOnnx(*predictor, {"model.onnx", external_data})));
+  CHECK(DataNames(files).size() == (external_data ? 1 : 0));
   if (!HasOnnxRuntime()) {
     WARN("there is no onnxruntime in " << Python() << ": nothing was computed");
     return;
@@ -149,6 +179,48 @@ TEST_CASE("onnx: a model of every labelled kind says in onnxruntime what it says
           "shop}, item: {feature: kind}, dim: 4}\n",
           "oov_buckets: 1}\n  - {name: kind, column: grade, kind: categorical, "
           "oov_buckets: 1"));
+}
+
+TEST_CASE("onnx: a model whose tables are in a file beside it says the same", "[export]") {
+  CheckAlike(Job("label: {column: bought}\nmodel: {kind: mlp, hidden: [64, 32]}\n", "dim: 64"),
+             true);
+  CheckAlike(Job("label: {column: bought}\nmodel: {kind: deepfm, dim: 64, hidden: [64]}\n"
+                 "tables: {shop: {dtype: bf16}}\n"),
+             true);
+}
+
+TEST_CASE("onnx: a newer export takes the older one's data away, and nothing else", "[export]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  files.Write("test.csv", Rows());
+  const SavedJob saved = TrainAndSave(
+      files, Job("label: {column: bought}\nmodel: {kind: mlp, hidden: [64]}\n", "dim: 64"));
+  const auto predictor = Must(predict::Predictor::Load(saved.directory));
+  OnnxFile file = Must(ToOnnx(*predictor, {"model.onnx", true}));
+  REQUIRE(file.data.size() >= 2);
+  Export(saved, files, file);
+  const std::string name = OnnxDataName("model.onnx", file.checksum);
+  CHECK(DataNames(files) == std::vector<std::string>{name});
+  // Each constant begins at a page.
+  uint64_t bytes = 0;
+  for (const Tensor& value : file.data) bytes += (value.bytes() + 4095) / 4096 * 4096;
+  CHECK(std::filesystem::file_size(files.Path(name)) == bytes);
+  CHECK(absl::StrContains(file.model, name));
+
+  files.Write("model.onnx.0000000.data", "too short a number");
+  files.Write("model.onnx.zzzzzzzz.data", "no number");
+  files.Write("other.onnx.01234567.data", "of another model");
+  files.Write("model.onnx.01234567.data", "of an older export");
+  ExportOptions again;
+  again.out = files.Path("model.onnx");
+  const auto source = Must(model::SavedSource::OpenModel(saved.directory));
+  CHECK(absl::IsAlreadyExists(ExportOnnx(source, again, file)));
+  Export(saved, files, file, /*replace=*/true);
+  CHECK(DataNames(files) == std::vector<std::string>{"model.onnx.0000000.data", name,
+                                                     "model.onnx.zzzzzzzz.data",
+                                                     "other.onnx.01234567.data"});
+  Export(saved, files, Must(ToOnnx(*predictor)), /*replace=*/true);
+  CHECK(DataNames(files).size() == 3);
 }
 
 TEST_CASE("onnx: what the format cannot express is refused, and says what", "[export]") {

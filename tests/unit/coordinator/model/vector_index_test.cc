@@ -1,0 +1,93 @@
+// The index of vectors finds what a scan finds, however long the vectors are.
+#include "coordinator/model/vector_index.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "tests/testing/cluster.h"
+
+namespace coxswain::model {
+namespace {
+
+using testing::Must;
+using Vectors = std::vector<std::vector<float>>;
+
+// Vectors whose lengths differ by a factor of some ten, as those of popular and rare items do.
+Vectors Draw(int64_t count, int64_t dim, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Vectors all;
+  for (int64_t i = 0; i < count; ++i) {
+    const float scale = std::exp(normal(random) / 2);
+    std::vector<float>& vector = all.emplace_back();
+    for (int64_t j = 0; j < dim; ++j) vector.push_back(scale * normal(random));
+  }
+  return all;
+}
+
+float Product(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * b[i];
+  return static_cast<float>(sum);
+}
+
+std::vector<int64_t> Best(const Vectors& all, const std::vector<float>& query, int64_t top) {
+  std::vector<std::pair<float, int64_t>> scored;
+  for (size_t i = 0; i < all.size(); ++i) {
+    scored.emplace_back(-Product(all[i], query), static_cast<int64_t>(i));
+  }
+  std::sort(scored.begin(), scored.end());
+  std::vector<int64_t> ids;
+  for (int64_t i = 0; i < top; ++i) ids.push_back(scored[static_cast<size_t>(i)].second);
+  return ids;
+}
+
+TEST_CASE("an index reaches the recall that is wanted, among vectors of all lengths") {
+  constexpr int64_t kDim = 12;
+  const Vectors vectors = Draw(3000, kDim, 1), queries = Draw(50, kDim, 2);
+  const auto index = Must(VectorIndex::Create(kDim, 3000));
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    REQUIRE(index->Add(static_cast<int64_t>(i), vectors[i].data()).ok());
+  }
+  CHECK(index->size() == 3000);
+  std::vector<std::vector<int64_t>> exact;
+  for (const auto& query : queries) exact.push_back(Best(vectors, query, kRecallAt));
+  const IndexQuality quality = Must(ReachRecall(*index, queries, exact, 0.95));
+  CHECK(quality.recall >= 0.95);
+  CHECK(quality.queries == 50);
+  const auto found = Must(index->Search(queries[0].data(), 5, quality.beam));
+  REQUIRE(found.size() == 5);
+  for (size_t i = 0; i < found.size(); ++i) {
+    CHECK(found[i].product ==
+          Approx(Product(vectors[static_cast<size_t>(found[i].id)], queries[0])).margin(1e-4));
+    if (i > 0) CHECK(found[i].product <= found[i - 1].product);
+  }
+  // Answers that are not in the index cannot be found.
+  exact[0].assign(10, 5000);
+  CHECK(absl::IsFailedPrecondition(ReachRecall(*index, queries, exact, 1).status()));
+}
+
+TEST_CASE("an index leaves out what is not finite, and has no more than it has") {
+  const auto index = Must(VectorIndex::Create(2, 3));
+  const float good[] = {1, 0}, bad[] = {std::numeric_limits<float>::quiet_NaN(), 0};
+  CHECK(Must(index->Search(good, 3, 10)).empty());
+  REQUIRE(index->Add(7, good).ok());
+  REQUIRE(index->Add(8, bad).ok());
+  CHECK(index->size() == 1);
+  const auto found = Must(index->Search(good, 3, 10));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].id == 7);
+  CHECK(found[0].product == Approx(1.0f));
+  // More than there is place for is an error, not a crash.
+  REQUIRE(index->Add(1, good).ok());
+  REQUIRE(index->Add(2, good).ok());
+  CHECK(absl::IsResourceExhausted(index->Add(3, good)));
+}
+
+}  // namespace
+}  // namespace coxswain::model
