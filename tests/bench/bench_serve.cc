@@ -3,6 +3,9 @@
 // JSON.
 //
 //   bench_serve [rows of a table = 1000000] [connections = 16] [seconds = 10] [rows a request = 1]
+//               [MODEL.onnx]
+//
+// MODEL.onnx: the model is also written there, for peers/onnx_runtime.py.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +17,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/export/export.h"
+#include "coordinator/export/onnx_export.h"
+#include "coordinator/model/saved_reader.h"
+#include "coordinator/predict/predictor.h"
 #include "coordinator/serve/http_server.h"
 #include "coordinator/serve/model_service.h"
 #include "coordinator/serve/served_model.h"
@@ -28,6 +35,7 @@ namespace fs = std::filesystem;
 struct Load {
   long long table_rows = 1000000;
   int connections = 16, seconds = 10, rows = 1;
+  std::string onnx = {};
 };
 
 // What wrk runs: requests of random users and items; at the end the figures as JSON.
@@ -79,8 +87,19 @@ int RunWrk(const fs::path& folder, int port, const Load& load) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
+absl::Status WriteOnnx(const fs::path& folder, const std::string& path) {
+  ASSIGN_OR_RETURN(const auto predictor, predict::Predictor::Load((folder / "model").string()));
+  ASSIGN_OR_RETURN(const auto source, model::SavedSource::OpenModel((folder / "model").string()));
+  ASSIGN_OR_RETURN(const exporter::OnnxFile file, exporter::ToOnnx(*predictor));
+  exporter::ExportOptions options;
+  options.out = path;
+  options.replace = true;
+  return exporter::ExportOnnx(source, options, file);
+}
+
 absl::Status Run(const fs::path& folder, const Load& load) {
   RETURN_IF_ERROR(SaveTalkModel(folder, load.table_rows));
+  if (!load.onnx.empty()) RETURN_IF_ERROR(WriteOnnx(folder, load.onnx));
   ASSIGN_OR_RETURN(auto model, serve::LoadServed((folder / "model").string()));
   serve::ServiceOptions options;
   options.admission.at_once = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -106,10 +125,11 @@ int main(int argc, char** argv) {
   if (argc > 2) load.connections = std::atoi(argv[2]);
   if (argc > 3) load.seconds = std::atoi(argv[3]);
   if (argc > 4) load.rows = std::atoi(argv[4]);
+  if (argc > 5) load.onnx = argv[5];
   if (load.table_rows < 1 || load.connections < 1 || load.seconds < 1 || load.rows < 1) {
     std::fprintf(stderr,
                  "usage: bench_serve [rows of each table] [connections] [seconds] [rows a "
-                 "request]\n");
+                 "request] [MODEL.onnx]\n");
     return 2;
   }
   std::string folder = (std::filesystem::temp_directory_path() / "bench_serve-XXXXXX").string();
