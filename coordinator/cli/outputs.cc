@@ -21,6 +21,7 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/remote_path.h"
 #include "runtime/env/system_error.h"
 
 namespace coxswain::cli {
@@ -33,6 +34,12 @@ constexpr int64_t kLargestReport = int64_t{256} << 20;
 
 absl::Status No(absl::string_view flag, const std::string& path, absl::string_view why) {
   return config::ConfigurationError(absl::StrCat(flag, " ", path, " cannot be written: ", why));
+}
+
+// Otherwise a directory "s3:" would be made here.
+absl::Status CheckOfThisMachine(absl::string_view flag, const std::string& path) {
+  if (!env::IsRemotePath(path)) return absl::OkStatus();
+  return No(flag, path, "wanted a path of this machine; only data is read from object stores");
 }
 
 bool SameFile(const struct stat& a, const struct stat& b) {
@@ -156,6 +163,7 @@ std::vector<CommandInput> InputsOf(const job::JobSpec& job) {
 absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, OutputKind kind,
                              const std::vector<CommandInput>& inputs) {
   if (path.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckOfThisMachine(flag, path));
   if (path.back() == '/') return No(flag, path, "it is a directory");
   struct stat file {};
   if (stat(path.c_str(), &file) == 0) {
@@ -197,6 +205,7 @@ absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory) {
 }
 
 absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& path) {
+  RETURN_IF_ERROR(CheckOfThisMachine(flag, path));
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_directory(path, error)) {
     return config::ConfigurationError(absl::StrCat(flag, " ", path, ": it is no directory"));
@@ -208,6 +217,7 @@ absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& pat
 
 absl::Status CheckOutsideSaved(const NamedPath& path) {
   if (path.path.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckOfThisMachine(path.flag, path.path));
   std::error_code ignored;
   fs::path place = Resolve(path.path);
   // A file that is there was told of, or is an earlier report.

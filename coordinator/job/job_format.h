@@ -39,7 +39,8 @@ inline constexpr SchemaKey kFilesKeys[] = {
     Field<proto::DatasetSpec>(KeyType::kStrings, "path", nullptr,
                               "the files; relative to the job file; gzip and zstd are unpacked "
                               "while reading; of a directory all "
-                              "files in it, and `*`, `?` and `[...]` stand for parts of names")
+                              "files in it, and `*`, `?` and `[...]` stand for parts of names; "
+                              "`s3://BUCKET/...` lies in an [object store](data.md#object-stores)")
         .Into("paths"),
     Field<proto::DatasetSpec>(
         KeyType::kString, "query", "",

@@ -10,6 +10,7 @@
 #include "coordinator/job/schema.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/env/remote_path.h"
 
 namespace coxswain::job {
 namespace {
@@ -64,6 +65,7 @@ void FillInLosses(config::YamlNode* root) {
 }
 
 std::string Resolve(const std::string& directory, const std::string& path) {
+  if (env::IsRemotePath(path)) return path;
   return path.empty() || absl::StartsWith(path, "/") ? path : directory + path;
 }
 

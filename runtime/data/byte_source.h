@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
 
@@ -21,9 +22,13 @@ bool IsZlib(absl::string_view begin);
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Takes the descriptor, which is at the beginning of what it reads. Of a pipe, zstd and zlib are
-  // not recognised. `name` is for messages. Errors: ResourceExhausted without memory.
+  // Takes the descriptor, which is at the beginning of what it reads, and reads that beginning.
+  // `name` is for messages. Errors: ResourceExhausted without memory; those of Read.
   static absl::StatusOr<std::unique_ptr<ByteSource>> OfDescriptor(const std::string& name, int fd);
+  // The same of a file that may be far away: the bytes behind those that are used are asked for
+  // meanwhile, by a thread.
+  static absl::StatusOr<std::unique_ptr<ByteSource>> OfFile(
+      std::unique_ptr<env::RandomAccessFile> file);
 
   // Returns the number of bytes written to `out`: fewer than `bytes` only at the end. Errors:
   // DataLoss for damaged or torn data; InvalidArgument for a directory; Unavailable with the

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/remote_files.h"
+#include "runtime/env/remote_path.h"
 
 namespace coxswain::data {
 namespace {
@@ -66,6 +68,7 @@ absl::Status Expand(google::protobuf::RepeatedPtrField<std::string>* paths) {
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path) {
+  if (env::IsRemotePath(path)) return ListRemoteFiles(path);
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return InDirectory(path);
   const bool pattern = path.find_first_of("*?[") != std::string::npos;

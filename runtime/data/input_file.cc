@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_file.h"
 #include "runtime/env/regular_file.h"
+#include "runtime/env/remote_path.h"
 
 namespace coxswain::data {
 namespace {
@@ -34,27 +36,38 @@ absl::StatusOr<int> OpenFile(const std::string& path) {
   return fd;
 }
 
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenSource(const std::string& path) {
+  if (env::IsRemotePath(path)) {
+    ASSIGN_OR_RETURN(auto file, OpenDataFile(path));
+    return ByteSource::OfFile(std::move(file));
+  }
+  ASSIGN_OR_RETURN(const int fd, OpenFile(path));
+  return ByteSource::OfDescriptor(path, fd);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(const int fd, OpenFile(path));
-  return OfDescriptor(path, fd);
-}
-
-absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OpenBytes(const std::string& path) {
-  ASSIGN_OR_RETURN(const int fd, OpenFile(path));
-  return Start(path, fd);
-}
-
-absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OfDescriptor(const std::string& path,
-                                                                   int fd) {
-  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, Start(path, fd));
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, OpenBytes(path));
   RETURN_IF_ERROR(input->CheckText());
   return input;
 }
 
-absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Start(const std::string& name, int fd) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::OfDescriptor(name, fd));
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OpenBytes(const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenSource(path));
+  return Start(path, std::move(source));
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::OfDescriptor(const std::string& path,
+                                                                   int fd) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, ByteSource::OfDescriptor(path, fd));
+  ASSIGN_OR_RETURN(std::unique_ptr<InputFile> input, Start(path, std::move(source)));
+  RETURN_IF_ERROR(input->CheckText());
+  return input;
+}
+
+absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Start(const std::string& name,
+                                                            std::unique_ptr<ByteSource> source) {
   std::unique_ptr<InputFile> input(new InputFile(name, std::move(source)));
   while (!input->at_end() && input->end_ < 4) RETURN_IF_ERROR(input->More());
   return input;
@@ -82,10 +95,6 @@ absl::Status InputFile::CheckText() {
     }
   }
   const absl::string_view magic(begin(), std::min<size_t>(end_ - begin_, 4));
-  if (IsZstd(magic)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": wanted text, found zstd; from a pipe `zstd -dc` unpacks it"));
-  }
   if (magic == "PAR1") {
     return absl::InvalidArgumentError(
         absl::StrCat(path_, ": wanted text, found a Parquet file: dataset.format: parquet"));

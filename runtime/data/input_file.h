@@ -23,7 +23,8 @@ constexpr size_t kMaxRecordBytes = size_t{64} << 20;
 
 class InputFile {
  public:
-  // Errors: NotFound, PermissionDenied, InvalidArgument for anything but a regular file and for
+  // Of this machine or of an object store. Errors: NotFound, PermissionDenied, InvalidArgument for
+  // anything but a regular file and for
   // text in UTF-16, or Unavailable with the system's reason. A UTF-8 byte order mark is skipped.
   static absl::StatusOr<std::unique_ptr<InputFile>> Open(const std::string& path);
   // The same for binary files: the beginning is not interpreted.
@@ -68,7 +69,8 @@ class InputFile {
  private:
   InputFile(std::string path, std::unique_ptr<ByteSource> source)
       : path_(std::move(path)), source_(std::move(source)) {}
-  static absl::StatusOr<std::unique_ptr<InputFile>> Start(const std::string& name, int fd);
+  static absl::StatusOr<std::unique_ptr<InputFile>> Start(const std::string& name,
+                                                          std::unique_ptr<ByteSource> source);
   // Checks that the beginning looks like text in UTF-8.
   absl::Status CheckText();
 

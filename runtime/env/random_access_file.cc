@@ -10,6 +10,39 @@
 #include "absl/strings/str_cat.h"
 
 namespace coxswain::env {
+namespace {
+
+class LocalFile final : public RandomAccessFile {
+ public:
+  LocalFile(int fd, const struct stat& info, const std::string& path)
+      : RandomAccessFile(path, static_cast<uint64_t>(info.st_size),
+                         int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec),
+        fd_(fd) {}
+  ~LocalFile() override { close(fd_); }
+
+ private:
+  absl::Status ReadRange(uint64_t offset, char* out, size_t bytes) const override {
+    while (bytes > 0) {
+      const ssize_t got = pread(fd_, out, bytes, static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) {
+        return absl::DataLossError(
+            absl::StrCat("cannot read ", path(), ": ", std::strerror(errno)));
+      }
+      if (got == 0) {
+        return absl::DataLossError(absl::StrCat(path(), ": it became shorter meanwhile"));
+      }
+      out += got;
+      offset += static_cast<uint64_t>(got);
+      bytes -= static_cast<size_t>(got);
+    }
+    return absl::OkStatus();
+  }
+
+  const int fd_;
+};
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RandomAccessFile>> RandomAccessFile::Open(const std::string& path) {
   const auto error = [&path](int code) -> absl::Status {
@@ -32,30 +65,15 @@ absl::StatusOr<std::unique_ptr<RandomAccessFile>> RandomAccessFile::Open(const s
     close(fd);
     return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
   }
-  return std::unique_ptr<RandomAccessFile>(
-      new RandomAccessFile(fd, static_cast<uint64_t>(info.st_size), path));
+  return std::make_unique<LocalFile>(fd, info, path);
 }
-
-RandomAccessFile::~RandomAccessFile() { close(fd_); }
 
 absl::Status RandomAccessFile::Read(uint64_t offset, void* out, size_t bytes) const {
   if (offset > size_ || bytes > size_ - offset) {
     return absl::OutOfRangeError(absl::StrCat(path_, ": wanted bytes ", offset, " to ",
                                               offset + bytes, ", the file has ", size_));
   }
-  char* to = static_cast<char*>(out);
-  while (bytes > 0) {
-    const ssize_t got = pread(fd_, to, bytes, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      return absl::DataLossError(absl::StrCat("cannot read ", path_, ": ", std::strerror(errno)));
-    }
-    if (got == 0) return absl::DataLossError(absl::StrCat(path_, ": it became shorter meanwhile"));
-    to += got;
-    offset += static_cast<uint64_t>(got);
-    bytes -= static_cast<size_t>(got);
-  }
-  return absl::OkStatus();
+  return ReadRange(offset, static_cast<char*>(out), bytes);
 }
 
 }  // namespace coxswain::env

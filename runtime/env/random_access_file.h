@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -12,25 +13,31 @@ namespace coxswain::env {
 // Thread-safe: a read has no position. The file must not change meanwhile.
 class RandomAccessFile {
  public:
-  // Errors: NotFound; InvalidArgument for what is no regular file; PermissionDenied;
-  // ResourceExhausted: too many open files; Internal.
+  // A file of this machine. Errors: NotFound; InvalidArgument for what is no regular file;
+  // PermissionDenied; ResourceExhausted: too many open files; Internal.
   static absl::StatusOr<std::unique_ptr<RandomAccessFile>> Open(const std::string& path);
-  ~RandomAccessFile();
+  virtual ~RandomAccessFile() = default;
   RandomAccessFile(const RandomAccessFile&) = delete;
   RandomAccessFile& operator=(const RandomAccessFile&) = delete;
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }  // when it was opened
+  // When it was opened; the time is that of the last change, in nanoseconds since 1970.
+  uint64_t size() const { return size_; }
+  int64_t modified_ns() const { return modified_ns_; }
   // All of the range or an error: OutOfRange past the end, DataLoss when it became shorter or the
   // disk cannot read it.
   absl::Status Read(uint64_t offset, void* out, size_t bytes) const;
 
- private:
-  RandomAccessFile(int fd, uint64_t size, std::string path)
-      : fd_(fd), size_(size), path_(std::move(path)) {}
+ protected:
+  RandomAccessFile(std::string path, uint64_t size, int64_t modified_ns)
+      : size_(size), modified_ns_(modified_ns), path_(std::move(path)) {}
 
-  const int fd_;
+ private:
+  // The range is one of the file.
+  virtual absl::Status ReadRange(uint64_t offset, char* out, size_t bytes) const = 0;
+
   const uint64_t size_;
+  const int64_t modified_ns_;
   const std::string path_;
 };
 

@@ -1,3 +1,4 @@
+// Paths without links, files below roots, and which paths those are.
 #include "runtime/env/roots.h"
 
 #include <climits>
@@ -11,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "runtime/base/status.h"
+#include "runtime/env/remote_path.h"
 
 namespace coxswain::env {
 namespace {
@@ -160,6 +163,10 @@ class RootedEnv final : public Env {
 absl::StatusOr<Roots> Roots::Make(const std::vector<std::string>& directories) {
   Roots roots;
   for (const std::string& directory : directories) {
+    if (IsRemotePath(directory)) {
+      roots.directories_.emplace_back(absl::StripSuffix(directory, "/"));
+      continue;
+    }
     std::error_code error;
     const std::string real = fs::canonical(directory, error).string();
     if (error) return absl::NotFoundError(absl::StrCat(directory, ": ", error.message()));
@@ -173,8 +180,13 @@ absl::StatusOr<Roots> Roots::Make(const std::vector<std::string>& directories) {
 
 absl::StatusOr<std::string> Roots::Resolve(const std::string& path) const {
   if (everywhere()) return path;
-  ASSIGN_OR_RETURN(std::string resolved, WithoutLinks(path));
+  const bool remote = IsRemotePath(path);
+  std::string resolved = path;
+  if (!remote) {
+    ASSIGN_OR_RETURN(resolved, WithoutLinks(path));
+  }
   for (const std::string& root : directories_) {
+    if (remote != IsRemotePath(root)) continue;
     if (root == "/" || resolved == root || absl::StartsWith(resolved, root + "/")) return resolved;
   }
   return absl::PermissionDeniedError(absl::StrCat(

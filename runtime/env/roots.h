@@ -14,6 +14,7 @@ namespace coxswain::env {
 class Roots {
  public:
   Roots() = default;  // everywhere
+  // Of this machine, or of an object store: "s3://bucket/clicks", where nothing is looked up.
   // Errors: NotFound, InvalidArgument for what is no directory; the message names it.
   static absl::StatusOr<Roots> Make(const std::vector<std::string>& directories);
 
@@ -21,8 +22,8 @@ class Roots {
   // Where an absolute path leads, without links, "." and ".."; the file need not be there. With
   // `everywhere` the path as it is. Links are followed as they are now: whoever may change what
   // lies below a root can still lead elsewhere in between. Errors: PermissionDenied when that is
-  // not below a root, also through a link; InvalidArgument for a path that is not absolute, or goes
-  // round in links.
+  // not below a root, also through a link; InvalidArgument for a path of this machine that is
+  // not absolute, or goes round in links.
   absl::StatusOr<std::string> Resolve(const std::string& path) const;
 
  private:

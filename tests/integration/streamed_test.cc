@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/data/hash.h"
 #include "tests/integration/jobs.h"
+#include "tests/s3/object_store.h"
 #include "tests/testing/arrow_specs.h"
 
 namespace coxswain {
@@ -54,7 +55,8 @@ TEST_CASE("a streamed job learns what the job in memory learns", "[streamed]") {
   CHECK_FALSE(std::filesystem::is_empty(files.Path("cache")));
 }
 
-void CheckUnderFire(const DataFiles& files, const std::string& job, const Strings& more) {
+void CheckUnderFire(const DataFiles& files, const std::string& job, const Strings& more,
+                    const Process::Environment& environment = {}) {
   const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
 baseline: false
 faults:
@@ -69,7 +71,7 @@ faults:
            "--report", report, "--chaos-dir", files.Path("run"), "--set", "train.epochs=1500",
            "--set", "evaluate.every_epochs=1500", "--set", "train.steps_per_function=3"},
           Join(Streaming(files), more))),
-      {}, absl::Seconds(200));
+      environment, absl::Seconds(200));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.out, Contains("every promise was kept"));
@@ -159,6 +161,21 @@ TEST_CASE("Parquet under fire: every example of its row groups is used once", "[
                                            {"user:text", "item:text", "rating:i8"});
   CheckUnderFire(files, job,
                  {"--set", "dataset.path=" + parquet, "--set", "dataset.format=parquet"});
+}
+
+TEST_CASE("data in an object store under fire: every example is used once", "[streamed]") {
+  if (!HasArrow()) return;
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  std::ifstream csv(files.Path("ratings.csv"));
+  const std::string text((std::istreambuf_iterator<char>(csv)), std::istreambuf_iterator<char>());
+  ObjectStore store;
+  store.Put("films/ratings/all.csv", text);
+  CheckUnderFire(files, job,
+                 {"--set", "dataset.path=s3://films/ratings", "--set", "dataset.block_bytes=2000",
+                  "--set", "dataset.memory=100000"},
+                 store.environment());
+  CHECK(store.bytes() > static_cast<int64_t>(text.size()));
 }
 
 TEST_CASE("a streamed job goes on where it was, and not with blocks of another size",

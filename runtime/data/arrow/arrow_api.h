@@ -1,4 +1,5 @@
-/* The table of functions by which a plugin reads files of columns with Apache Arrow.
+/* The table of functions by which a plugin reads files of columns, and object stores, with Apache
+ * Arrow.
  *
  * Only C types cross it, so that programs start without Arrow's libraries, and so that those may
  * have been built with another compiler and with an Abseil of their own. The plugin exports one
@@ -8,8 +9,8 @@
  * Contract of all functions:
  * - They return a code of absl::StatusCode; unless it is 0, `error` says more, without the file's
  *   name. They never throw, never exit and print nothing, whatever bytes the file has.
- * - A file, with all that was made of it, is used by one thread at a time.
- * - A file is rows in groups (row groups, record batches) of columns.
+ * - A file of columns, with all that was made of it, is used by one thread at a time.
+ * - A file of columns is rows in groups (row groups, record batches).
  */
 #pragma once
 
@@ -21,7 +22,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file. A plugin of another version is not used. */
-#define COX_ARROW_API_VERSION 1
+#define COX_ARROW_API_VERSION 2
 
 enum CoxArrowFormat { COX_ARROW_PARQUET = 1, COX_ARROW_IPC = 2 };
 
@@ -83,8 +84,19 @@ typedef struct CoxArrowColumn {
   CoxArrowValues values;
 } CoxArrowColumn;
 
+/* Something in an object store. Texts end with a zero. */
+typedef struct CoxArrowStored {
+  const char* address;  /* "s3://bucket/key" */
+  int32_t is_directory; /* other objects' keys begin with its own and '/' */
+  int64_t bytes;
+  int64_t modified_ns; /* since 1970; 0: not known */
+  const char* tag;     /* another one when the content is; "" where it is not known */
+} CoxArrowStored;
+
 typedef struct CoxArrowFile CoxArrowFile;
 typedef struct CoxArrowReader CoxArrowReader;
+typedef struct CoxArrowStoredFile CoxArrowStoredFile;
+typedef void (*CoxArrowFoundFunction)(void* context, const CoxArrowStored* found);
 
 typedef struct CoxArrowApi {
   uint32_t version; /* COX_ARROW_API_VERSION */
@@ -114,6 +126,23 @@ typedef struct CoxArrowApi {
                   CoxArrowError* error);
   /* Nothing that the source gave since the file was open is used any more. */
   void (*close_reader)(CoxArrowReader* reader);
+
+  /* Object stores. Thread-safe, also for one file; each call waits for the network, for a bounded
+   * time, and tries again what may help. Credentials, region and endpoint are those of the
+   * environment, by the names that the AWS tools use. */
+  /* Says what is at an address, a file or a directory; nothing where nothing is. */
+  int32_t (*find_stored)(const char* address, CoxArrowFoundFunction found, void* context,
+                         CoxArrowError* error);
+  /* Says what lies in a directory, files and directories, without what lies in those. */
+  int32_t (*list_stored)(const char* address, CoxArrowFoundFunction found, void* context,
+                         CoxArrowError* error);
+  /* Texts of `about` are good as long as the file is open. */
+  int32_t (*open_stored)(const char* address, CoxArrowStoredFile** file, CoxArrowStored* about,
+                         CoxArrowError* error);
+  /* All of the range, or an error. */
+  int32_t (*read_stored)(CoxArrowStoredFile* file, int64_t offset, int64_t bytes, void* out,
+                         CoxArrowError* error);
+  void (*close_stored)(CoxArrowStoredFile* file);
 } CoxArrowApi;
 
 /* What a plugin exports under this name. Good as long as the plugin is loaded. */

@@ -1,17 +1,23 @@
 #include "runtime/data/arrow/arrow_file.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/names.h"
+#include "runtime/env/remote_path.h"
 
 namespace coxswain::data {
 namespace {
 
 constexpr int64_t kMostRows = int64_t{1} << 40;  // of a group
+// A request to a store takes as long as about as many bytes of another one.
+constexpr int64_t kMostBetween = int64_t{1} << 20;
 
 absl::string_view Message(const CoxArrowError& error) {
   return {error.message, strnlen(error.message, sizeof(error.message))};
@@ -36,6 +42,32 @@ const char* ArrowFile::Bytes::Find(int64_t offset, int64_t bytes, absl::Status* 
   return ranges.emplace_back(std::move(range)).data.get();
 }
 
+absl::Status ArrowFile::Bytes::Join(absl::Span<const CoxArrowRange> wanted) {
+  std::vector<CoxArrowRange> sorted(wanted.begin(), wanted.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const CoxArrowRange& a, const CoxArrowRange& b) { return a.offset < b.offset; });
+  const auto load = [this](const CoxArrowRange& range) {
+    absl::Status status;
+    Find(range.offset, range.bytes, &status);
+    return status;
+  };
+  CoxArrowRange joined = {0, 0};
+  for (const CoxArrowRange& range : sorted) {
+    // What makes no sense is found out when it is looked for.
+    if (range.offset < 0 || range.bytes < 0 || range.bytes > INT64_MAX - range.offset) {
+      return absl::OkStatus();
+    }
+    const int64_t end = joined.offset + joined.bytes;
+    if (joined.bytes > 0 && range.offset <= end + kMostBetween) {
+      joined.bytes = std::max(end, range.offset + range.bytes) - joined.offset;
+      continue;
+    }
+    RETURN_IF_ERROR(load(joined));
+    joined = range;
+  }
+  return load(joined);
+}
+
 int32_t ArrowFile::ReadBytes(void* context, int64_t offset, int64_t bytes, const void** data,
                              CoxArrowError* error) {
   absl::Status status;
@@ -55,7 +87,7 @@ absl::Status ArrowFile::StatusOf(int32_t code, const CoxArrowError& error) const
 
 absl::StatusOr<std::unique_ptr<ArrowFile>> ArrowFile::Open(const std::string& path,
                                                            CoxArrowFormat format) {
-  ASSIGN_OR_RETURN(auto bytes, env::RandomAccessFile::Open(path));
+  ASSIGN_OR_RETURN(auto bytes, OpenDataFile(path));
   const auto api = LoadArrowPlugin();
   if (!api.ok()) return Annotate(api.status(), path);
   std::unique_ptr<ArrowFile> file(new ArrowFile(*api));
@@ -124,6 +156,9 @@ absl::StatusOr<ArrowFile::Group> ArrowFile::LoadGroup(int64_t group,
                                                       absl::Span<const int32_t> fields) {
   Group loaded;
   ASSIGN_OR_RETURN(const auto ranges, RangesOf(group, fields, &loaded.rows));
+  if (env::IsRemotePath(path())) {
+    RETURN_IF_ERROR(Annotate(bytes_.Join(ranges), absl::StrCat("row group ", group)));
+  }
   StreamHash hash;
   for (const int32_t field : fields) hash.Update(fields_[static_cast<size_t>(field)].type);
   for (const CoxArrowRange& range : ranges) {

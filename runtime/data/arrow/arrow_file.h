@@ -70,6 +70,8 @@ class ArrowFile {
 
     // Null where the file has no such range, or cannot be read: then `status` says why.
     const char* Find(int64_t offset, int64_t bytes, absl::Status* status);
+    // Loads ranges, those that are near each other as one, with what lies between them.
+    absl::Status Join(absl::Span<const CoxArrowRange> wanted);
   };
 
   explicit ArrowFile(const CoxArrowApi* api) : api_(api) {}

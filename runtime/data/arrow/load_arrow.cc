@@ -15,7 +15,7 @@ absl::StatusOr<const CoxArrowApi*> Load() {
   const auto path = FindPlugin(kPlugin, kPluginVariable);
   if (!path.ok()) {
     return absl::NotFoundError(absl::StrCat(
-        "this format is read by Apache Arrow, and this build of Coxswain has no plugin for it ",
+        "it is read by Apache Arrow, and this build of Coxswain has no plugin for it ",
         path.status().message(), ": `./dev build` fetches Arrow from PyPI and builds the plugin; ",
         "so does a build where Arrow and Parquet for C++ are installed"));
   }

@@ -9,8 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/hash.h"
+#include "runtime/data/remote_files.h"
 #include "runtime/env/random_access_file.h"
+#include "runtime/env/remote_path.h"
 #include "runtime/env/system_error.h"
 
 namespace coxswain::data {
@@ -26,6 +29,21 @@ std::string Describe(int64_t bytes, int64_t modified_ns) {
                       " UTC");
 }
 
+proto::IndexedFile SizeAndTime(const env::RandomAccessFile& file) {
+  proto::IndexedFile identity;
+  identity.set_bytes(static_cast<int64_t>(file.size()));
+  identity.set_modified_ns(file.modified_ns());
+  return identity;
+}
+
+// The store has a hash of the content: pieces would be a request each.
+absl::StatusOr<proto::IndexedFile> IdentifyRemoteFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const RemoteFile remote, OpenRemoteFile(path));
+  proto::IndexedFile identity = SizeAndTime(*remote.file);
+  identity.set_samples(HashText(remote.tag));
+  return identity;
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> ModifiedNs(const std::string& path) {
@@ -35,11 +53,9 @@ absl::StatusOr<int64_t> ModifiedNs(const std::string& path) {
 }
 
 absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path) {
+  if (env::IsRemotePath(path)) return IdentifyRemoteFile(path);
   ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
-  proto::IndexedFile identity;
-  identity.set_bytes(static_cast<int64_t>(file->size()));
-  ASSIGN_OR_RETURN(const int64_t modified, ModifiedNs(path));
-  identity.set_modified_ns(modified);
+  proto::IndexedFile identity = SizeAndTime(*file);
   StreamHash hash;
   std::vector<char> piece(kPiece);
   const uint64_t pieces = std::min(kPieces, (file->size() + kPiece - 1) / kPiece);
@@ -56,14 +72,13 @@ absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path) {
 }
 
 absl::Status ChangedError(const std::string& path, const proto::IndexedFile& indexed) {
-  struct stat status {};
-  const bool there = stat(path.c_str(), &status) == 0;
-  const auto modified = ModifiedNs(path);
+  const auto file = OpenDataFile(path);
+  const int64_t bytes = file.ok() ? static_cast<int64_t>((*file)->size()) : -1;
   return absl::FailedPreconditionError(
       absl::StrCat(path, ": changed since it was indexed: wanted ",
                    Describe(indexed.bytes(), indexed.modified_ns()), ", found ",
-                   there && modified.ok() ? Describe(status.st_size, *modified) : "none",
-                   there && status.st_size == indexed.bytes() ? " and other content" : ""));
+                   file.ok() ? Describe(bytes, (*file)->modified_ns()) : "none",
+                   bytes == indexed.bytes() ? " and other content" : ""));
 }
 
 absl::Status CheckUnchanged(const std::string& path, const proto::IndexedFile& indexed,

@@ -11,7 +11,8 @@
 namespace coxswain::data {
 
 // Size, time of the last change, and a hash of pieces of the content: of all of a small file, of a
-// few dozen pages of a large one. Errors: those of RandomAccessFile.
+// few dozen pages of a large one; of an object store, the hash that the store has. Errors: those of
+// OpenDataFile.
 absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path);
 
 // The time of the last change, as in IndexedFile.modified_ns. Errors: NotFound; those of stat.

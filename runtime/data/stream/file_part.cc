@@ -7,13 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/block_cutter.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/index_draft.h"
 #include "runtime/data/stream/index_tally.h"
-#include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
 namespace {
@@ -133,7 +133,7 @@ absl::Status FilePart::ReadGroups() {
 }
 
 absl::Status FilePart::ReadBytes() {
-  ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(spec_.paths(0)));
+  ASSIGN_OR_RETURN(const auto file, OpenDataFile(spec_.paths(0)));
   if (static_cast<uint64_t>(part_.end()) > file->size()) {
     return ChangedError(spec_.paths(0), part_.files(0));
   }

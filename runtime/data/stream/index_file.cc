@@ -9,11 +9,11 @@
 #include "absl/strings/str_format.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/cache_directory.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/index_pass.h"
-#include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
 namespace {
@@ -42,7 +42,7 @@ absl::StatusOr<DatasetIndex> Make(const DatasetSpec& spec, const IndexOptions& o
   int64_t bytes = 0;
   for (const auto* paths : {&spec.paths(), &spec.split().test_paths()}) {
     for (const std::string& path : *paths) {
-      const auto file = env::RandomAccessFile::Open(path);
+      const auto file = OpenDataFile(path);
       if (file.ok()) bytes += static_cast<int64_t>((*file)->size());  // else reading it will tell
     }
   }

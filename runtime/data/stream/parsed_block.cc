@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/file_identity.h"
@@ -43,8 +44,12 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
     read.changed = [&path, &indexed] { return ChangedError(path, indexed); };
     return read;
   }
-  ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
-  if (static_cast<int64_t>(file->size()) != indexed.bytes()) return ChangedError(path, indexed);
+  ASSIGN_OR_RETURN(const auto file, data.kept->Open(path));
+  const auto changed = [&] {
+    data.kept->Forget(path);
+    return ChangedError(path, indexed);
+  };
+  if (static_cast<int64_t>(file->size()) != indexed.bytes()) return changed();
   UnpackedFiles::File copy;
   if (indexed.unpacked_bytes() > 0) {
     ASSIGN_OR_RETURN(copy, data.unpacked->Open(path, indexed));
@@ -52,7 +57,7 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   const env::RandomAccessFile& from = copy == nullptr ? *file : *copy;
   const auto offset = static_cast<uint64_t>(block.offset());
   if (offset > from.size() || static_cast<uint64_t>(block.bytes()) > from.size() - offset) {
-    return ChangedError(path, indexed);
+    return changed();
   }
   std::vector<char>& bytes = read.bytes;
   bytes.resize(static_cast<size_t>(block.bytes()));
@@ -60,13 +65,13 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   if (!status.ok() && copy != nullptr) return Annotate(status, path);
   if (!status.ok()) {
     // It may have become shorter after it was opened.
-    const auto again = env::RandomAccessFile::Open(path);
+    const auto again = OpenDataFile(path);
     const bool same = again.ok() && static_cast<int64_t>((*again)->size()) == indexed.bytes();
-    return same ? status : ChangedError(path, indexed);
+    return same ? status : changed();
   }
   StreamHash hash;
   hash.Update(absl::string_view(bytes.data(), bytes.size()));
-  if (hash.Finish() != block.hash()) return ChangedError(path, indexed);
+  if (hash.Finish() != block.hash()) return changed();
   return read;
 }
 
@@ -152,6 +157,7 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   data->spec = std::move(spec);
   data->index = std::move(index);
   data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
+  data->kept = std::make_shared<KeptFiles>();
   for (int i = 0; i < data->spec.features_size(); ++i) {
     const proto::FeatureSpec& feature = data->spec.features(i);
     const proto::IndexedFeature& indexed = data->index->features(i);

@@ -13,6 +13,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/row_places.h"
 #include "runtime/data/split.h"
+#include "runtime/data/stream/kept_files.h"
 #include "runtime/data/stream/unpacked_files.h"
 #include "runtime/data/table.h"
 
@@ -46,6 +47,7 @@ struct StreamedSpec {
   std::vector<NumericTransform> transforms;  // by feature; only for numeric ones
   std::shared_ptr<const SideTables> side_tables;
   std::shared_ptr<UnpackedFiles> unpacked;  // thread-safe
+  std::shared_ptr<KeptFiles> kept;          // thread-safe
 
   const std::string& path(int file) const;  // by its number in the index
   const std::string& path(const proto::IndexedBlock& block) const { return path(block.file()); }

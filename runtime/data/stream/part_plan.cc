@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/file_identity.h"
@@ -142,7 +143,7 @@ absl::StatusOr<std::optional<PartPlan::OpenFile>> PartPlan::OpenLines(int64_t si
   open.size = size;
   open.line = first->line;
   *open.identity.mutable_columns() = {first->columns.begin(), first->columns.end()};
-  ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
+  ASSIGN_OR_RETURN(const auto file, OpenDataFile(path));
   std::string bytes(static_cast<size_t>(first->offset), '\0');
   RETURN_IF_ERROR(file->Read(0, bytes.data(), bytes.size()));
   StreamHash content;
@@ -153,7 +154,7 @@ absl::StatusOr<std::optional<PartPlan::OpenFile>> PartPlan::OpenLines(int64_t si
 
 absl::StatusOr<int64_t> PartPlan::GuessEnd() const {
   const int64_t block_bytes = SizesOf(spec_.stream()).block_bytes;
-  ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(paths_[file_]));
+  ASSIGN_OR_RETURN(const auto file, OpenDataFile(paths_[file_]));
   int64_t end = at_;
   while (end - at_ < part_bytes_ && end < open_->size) {
     ASSIGN_OR_RETURN(end, LineEnd(*file, end + block_bytes - 1));

@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
-#include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
 namespace {
@@ -106,7 +106,7 @@ absl::StatusOr<bool> IsStreamed(const proto::DatasetSpec& spec) {
   if (spec.stream().mode() == StreamOptions::NEVER && !followed) return false;
   int64_t bytes = 0;
   for (const std::string& path : AllPaths(spec)) {
-    const auto file = env::RandomAccessFile::Open(path);
+    const auto file = OpenDataFile(path);
     if (!file.ok()) continue;  // reading it will report the error
     const bool packed = IsPacked(path) || FormatOf(spec).has_groups();
     bytes += static_cast<int64_t>((*file)->size()) * (packed ? kPacked : 1);

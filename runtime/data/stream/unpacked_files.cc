@@ -22,6 +22,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/byte_source.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/cache_directory.h"
 #include "runtime/data/stream/file_identity.h"
@@ -224,9 +225,8 @@ absl::Status UnpackedFiles::Unpack(const std::string& path, const proto::Indexed
 absl::Status UnpackedFiles::Write(const std::string& path, const proto::IndexedFile& indexed,
                                   int part) const {
   if (ftruncate(part, 0) != 0) return env::SystemError(errno, "write", directory_);
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return env::SystemError(errno, "read", path);
-  ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, ByteSource::OfDescriptor(path, fd));
+  ASSIGN_OR_RETURN(auto file, OpenDataFile(path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, ByteSource::OfFile(std::move(file)));
   std::vector<char> chunk(kChunk);
   int64_t bytes = 0;
   for (size_t count = chunk.size(); count == chunk.size();) {

@@ -13,6 +13,7 @@
 
 #include "runtime/data/arrow/plugin/columns.h"
 #include "runtime/data/arrow/plugin/file.h"
+#include "runtime/data/arrow/plugin/stored.h"
 
 using coxswain::data::plugin::Column;
 using coxswain::data::plugin::File;
@@ -20,6 +21,10 @@ using coxswain::data::plugin::File;
 struct CoxArrowFile {
   std::unique_ptr<File> file;
   std::vector<CoxArrowRange> ranges;
+};
+
+struct CoxArrowStoredFile {
+  std::unique_ptr<coxswain::data::plugin::StoredFile> file;
 };
 
 struct CoxArrowReader {
@@ -33,12 +38,29 @@ namespace coxswain::data::plugin {
 namespace {
 
 // The numbers of absl::StatusCode.
-constexpr int32_t kInvalidArgument = 3, kResourceExhausted = 8, kUnimplemented = 12, kDataLoss = 15;
+constexpr int32_t kInvalidArgument = 3, kNotFound = 5, kPermissionDenied = 7,
+                  kResourceExhausted = 8, kUnimplemented = 12, kUnavailable = 14, kDataLoss = 15;
 
 int32_t CodeOf(const arrow::Status& status) {
   if (status.IsOutOfMemory() || status.IsCapacityError()) return kResourceExhausted;
   if (status.IsNotImplemented()) return kUnimplemented;
   return status.IsIOError() ? kDataLoss : kInvalidArgument;
+}
+
+// Of object stores, whose errors say more in their words than by their codes.
+int32_t CodeOfStore(const arrow::Status& status) {
+  if (!status.IsIOError()) return CodeOf(status);
+  const auto says = [&status](const char* words) {
+    return status.message().find(words) != std::string::npos;
+  };
+  if (says("Path does not exist") || says("NO_SUCH_KEY") || says("NO_SUCH_BUCKET") ||
+      says("not found") || says("HTTP status 404")) {
+    return kNotFound;
+  }
+  return says("ACCESS_DENIED") || says("HTTP status 403") || says("INVALID_ACCESS_KEY") ||
+                 says("SIGNATURE_DOES_NOT_MATCH")
+             ? kPermissionDenied
+             : kUnavailable;
 }
 
 int32_t Answer(int32_t code, const std::string& message, CoxArrowError* error) {
@@ -50,10 +72,10 @@ int32_t Answer(int32_t code, const std::string& message, CoxArrowError* error) {
 
 // Runs what returns an arrow::Status.
 template <typename Run>
-int32_t Guarded(CoxArrowError* error, Run run) {
+int32_t Guarded(CoxArrowError* error, Run run, int32_t (*code_of)(const arrow::Status&) = CodeOf) {
   try {
     const arrow::Status status = run();
-    return status.ok() ? 0 : Answer(CodeOf(status), status.message(), error);
+    return status.ok() ? 0 : Answer(code_of(status), status.message(), error);
   } catch (const std::bad_alloc&) {
     return Answer(kResourceExhausted, "out of memory", error);
   } catch (const std::exception& thrown) {  // Parquet's own code throws
@@ -142,6 +164,40 @@ int32_t Next(CoxArrowReader* reader, const CoxArrowColumn** columns, int64_t* ro
 
 void CloseReader(CoxArrowReader* reader) { delete reader; }
 
+int32_t FindStored(const char* address, CoxArrowFoundFunction found, void* context,
+                   CoxArrowError* error) {
+  return Guarded(
+      error, [&] { return FindInStore(address, found, context); }, CodeOfStore);
+}
+
+int32_t ListStored(const char* address, CoxArrowFoundFunction found, void* context,
+                   CoxArrowError* error) {
+  return Guarded(
+      error, [&] { return ListInStore(address, found, context); }, CodeOfStore);
+}
+
+int32_t OpenStored(const char* address, CoxArrowStoredFile** file, CoxArrowStored* about,
+                   CoxArrowError* error) {
+  return Guarded(
+      error,
+      [&] {
+        auto made = std::make_unique<CoxArrowStoredFile>();
+        ARROW_ASSIGN_OR_RAISE(made->file, StoredFile::Open(address));
+        *about = made->file->about();
+        *file = made.release();
+        return arrow::Status::OK();
+      },
+      CodeOfStore);
+}
+
+int32_t ReadStored(CoxArrowStoredFile* file, int64_t offset, int64_t bytes, void* out,
+                   CoxArrowError* error) {
+  return Guarded(
+      error, [&] { return file->file->Read(offset, bytes, out); }, CodeOfStore);
+}
+
+void CloseStored(CoxArrowStoredFile* file) { delete file; }
+
 }  // namespace
 }  // namespace coxswain::data::plugin
 
@@ -151,6 +207,8 @@ __attribute__((visibility("default"))) const CoxArrowApi* coxswain_arrow_api(voi
       COX_ARROW_API_VERSION, sizeof(CoxArrowApi), "Apache Arrow " ARROW_VERSION_STRING,
       plugin::Open,          plugin::Close,       plugin::Fields,
       plugin::Groups,        plugin::Group,       plugin::OpenReader,
-      plugin::Next,          plugin::CloseReader};
+      plugin::Next,          plugin::CloseReader, plugin::FindStored,
+      plugin::ListStored,    plugin::OpenStored,  plugin::ReadStored,
+      plugin::CloseStored};
   return &api;
 }

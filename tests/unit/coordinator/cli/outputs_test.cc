@@ -235,6 +235,18 @@ TEST_CASE("when no place will do the user is asked until one does", "[outputs]")
   CHECK(absl::IsResourceExhausted(lost.status));
 }
 
+TEST_CASE("what is written stays on this machine", "[outputs]") {
+  const std::string there = "s3://bucket/out";
+  for (const std::string& said :
+       {Said(CheckOutsideSaved({"--model-dir", there})),
+        Said(CheckOutputDirectory("--model-dir", there)),
+        Said(CheckOutputFile("--report", there, OutputKind::kReport, {}))}) {
+    CHECK(absl::StrContains(said,
+                            "s3://bucket/out cannot be written: wanted a path of this machine"));
+  }
+  CHECK_FALSE(fs::exists("s3:"));
+}
+
 TEST_CASE("nothing is written into a saved model or a checkpoint", "[outputs]") {
   const DataFiles dir;
   const auto said = [&](const std::string& path) {

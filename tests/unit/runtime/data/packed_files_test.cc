@@ -1,7 +1,13 @@
 // Files that are unpacked while they are read.
+#include <unistd.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/data/byte_source.h"
@@ -48,6 +54,52 @@ TEST_CASE("packed files: gzip and zstd are read as the bytes that they pack, wit
     CHECK(*ReadWhole(files.Write("c", ZstdBytes(text)), &zstd) == text);
     CHECK(gzip == plain);
     CHECK(zstd == plain);
+  }
+}
+
+TEST_CASE("packed files: what comes through a pipe is unpacked, too") {
+  const std::string text = Noise(50'000);
+  for (const std::string& bytes : {text, ZstdBytes(text), ZlibBytes(text)}) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    std::thread writer([&bytes, fd = ends[1]] {
+      // In pieces, the first of which does not say what they are.
+      size_t done = 0;
+      for (size_t size = 1; done < bytes.size(); size *= 3) {
+        const ssize_t n = write(fd, bytes.data() + done, std::min(size, bytes.size() - done));
+        if (n < 0) break;
+        done += static_cast<size_t>(n);
+      }
+      close(fd);
+    });
+    auto source = ByteSource::OfDescriptor("stdin", ends[0]);
+    std::string read(text.size() + 1, ' ');
+    const auto count = source.ok() ? (*source)->Read(read.data(), read.size()) : source.status();
+    writer.join();
+    INFO(count.status().ToString());
+    REQUIRE(count.ok());
+    CHECK(read.substr(0, *count) == text);
+  }
+}
+
+TEST_CASE("packed files: several members of gzip are one file, and what fills up a block is none") {
+  DataFiles files;
+  const auto bytes_of = [](const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  };
+  const std::string first = Noise(300'000), second = "the end\n";
+  const std::string members =
+      bytes_of(files.WriteGzip("a", first)) + bytes_of(files.WriteGzip("b", second));
+  uint64_t hash = 0;
+  CHECK(*ReadWhole(files.Write("both", members), &hash) == first + second);
+  CHECK(*ReadWhole(files.Write("filled", members + std::string(512, '\0')), &hash) ==
+        first + second);
+  for (const size_t less : {size_t{1}, size_t{9}}) {
+    const auto torn =
+        ReadWhole(files.Write("torn", members.substr(0, members.size() - less)), &hash);
+    CHECK_THAT(std::string(torn.status().message()),
+               Contains("torn: damaged or torn gzip file: its end is missing"));
   }
 }
 

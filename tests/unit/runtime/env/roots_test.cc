@@ -47,6 +47,22 @@ struct Tree {
   Roots roots;
 };
 
+TEST_CASE("an address of an object store is taken below such a root, and nowhere else", "[roots]") {
+  const Tree t;
+  CHECK(absl::IsPermissionDenied(t.roots.Resolve("s3://clicks/a.csv").status()));
+  auto roots = Roots::Make({"s3://clicks/2026/", t.In("root")});
+  REQUIRE(roots.ok());
+  CHECK(*roots->Resolve("s3://clicks/2026/a.csv") == "s3://clicks/2026/a.csv");
+  CHECK(*roots->Resolve("s3://clicks/2026") == "s3://clicks/2026");
+  CHECK(roots->Resolve(t.In("root/file")).ok());
+  for (const char* address : {"s3://clicks/2025/a.csv", "s3://clicks/20260/a.csv", "s3://clicks",
+                              "s3://other/2026/a.csv", "s3:/clicks/2026/a.csv"}) {
+    CHECK_FALSE(roots->Resolve(address).ok());
+  }
+  // The root of all files of this machine has none of a store.
+  CHECK_FALSE(Roots::Make({"/"})->Resolve("s3://clicks/a.csv").ok());
+}
+
 TEST_CASE("a path below a root is taken, whether the file is there or not", "[roots]") {
   const Tree t;
   for (const char* name : {"root", "root/file", "root/dir", "root/none", "root/none/none",

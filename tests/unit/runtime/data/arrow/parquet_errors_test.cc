@@ -172,7 +172,7 @@ TEST_CASE("parquet: without the plugin an error says what to install", "[arrow]"
                                      {{"COXSWAIN_ARROW_PLUGIN", "/none/libcoxswain_arrow.so"}});
   CHECK(result.code == 0);
   CHECK_THAT(result.out,
-             Contains("a.parquet: this format is read by Apache Arrow, and this build of Coxswain "
+             Contains("a.parquet: it is read by Apache Arrow, and this build of Coxswain "
                       "has no plugin for it (looked for /none/libcoxswain_arrow.so): `./dev build` "
                       "fetches Arrow"));
 }

@@ -1,0 +1,17 @@
+#include "runtime/data/data_file.h"
+
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/data/remote_files.h"
+#include "runtime/env/remote_path.h"
+
+namespace coxswain::data {
+
+absl::StatusOr<std::unique_ptr<env::RandomAccessFile>> OpenDataFile(const std::string& path) {
+  if (!env::IsRemotePath(path)) return env::RandomAccessFile::Open(path);
+  ASSIGN_OR_RETURN(RemoteFile remote, OpenRemoteFile(path));
+  return std::move(remote.file);
+}
+
+}  // namespace coxswain::data

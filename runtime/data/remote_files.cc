@@ -1,0 +1,152 @@
+// The plugin's calls as C++; files of directories and patterns; ranges of a file.
+#include "runtime/data/remote_files.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/status.h"
+#include "runtime/data/arrow/arrow_file.h"
+#include "runtime/env/remote_path.h"
+
+namespace coxswain::data {
+namespace {
+
+struct Found {
+  std::string address;
+  bool is_directory;
+};
+using Ask = int32_t (*)(const char*, CoxArrowFoundFunction, void*, CoxArrowError*);
+
+constexpr char kWildcards[] = "*?[";
+
+absl::StatusOr<const CoxArrowApi*> Plugin(const std::string& address) {
+  auto api = LoadArrowPlugin();
+  if (!api.ok()) return Annotate(api.status(), address);
+  return api;
+}
+
+absl::Status StatusOf(const std::string& address, int32_t code, const CoxArrowError& error) {
+  if (code == 0) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(code),
+                      absl::StrCat(address, ": ", error.message));
+}
+
+// What the store says of an address or of what lies in it, sorted.
+absl::StatusOr<std::vector<Found>> AskStore(const std::string& address, Ask CoxArrowApi::*ask) {
+  ASSIGN_OR_RETURN(const CoxArrowApi* const api, Plugin(address));
+  std::vector<Found> all;
+  CoxArrowError error = {};
+  const auto add = [](void* context, const CoxArrowStored* found) {
+    static_cast<std::vector<Found>*>(context)->push_back(
+        {found->address, found->is_directory != 0});
+  };
+  RETURN_IF_ERROR(StatusOf(address, (api->*ask)(address.c_str(), add, &all, &error), error));
+  std::sort(all.begin(), all.end(),
+            [](const Found& a, const Found& b) { return a.address < b.address; });
+  return all;
+}
+
+std::string NameOf(const std::string& address) {
+  return address.substr(address.find_last_of('/') + 1);
+}
+
+absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::vector<Found> all, AskStore(directory, &CoxArrowApi::list_stored));
+  std::vector<std::string> files;
+  for (const Found& found : all) {
+    const std::string name = NameOf(found.address);
+    const bool counts = !name.empty() && name[0] != '.' && name[0] != '_';
+    if (counts && !found.is_directory) files.push_back(found.address);
+  }
+  if (!files.empty()) return files;
+  return absl::NotFoundError(absl::StrCat(
+      directory, ": wanted a file, found a directory without any (names that begin with '.' or ",
+      "'_' do not count)"));
+}
+
+// Part by part: only directories that match so far are listed.
+absl::StatusOr<std::vector<std::string>> Matches(const std::string& pattern) {
+  const std::vector<std::string> parts =
+      absl::StrSplit(absl::string_view(pattern).substr(env::kS3.size()), '/', absl::SkipEmpty());
+  if (parts.empty() || parts[0].find_first_of(kWildcards) != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(pattern, ": wanted a bucket's name, found a pattern"));
+  }
+  std::vector<std::string> matched = {absl::StrCat(env::kS3, parts[0])};
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const bool last = i + 1 == parts.size();
+    std::vector<std::string> further;
+    for (const std::string& directory : matched) {
+      if (!last && parts[i].find_first_of(kWildcards) == std::string::npos) {
+        further.push_back(absl::StrCat(directory, "/", parts[i]));
+        continue;
+      }
+      const auto all = AskStore(directory, &CoxArrowApi::list_stored);
+      if (absl::IsNotFound(all.status())) continue;
+      RETURN_IF_ERROR(all.status());
+      for (const Found& found : *all) {
+        // As in a file system: '*' is no name that begins with a dot.
+        const bool matches =
+            fnmatch(parts[i].c_str(), NameOf(found.address).c_str(), FNM_PERIOD) == 0;
+        if (matches && found.is_directory != last) further.push_back(found.address);
+      }
+    }
+    matched = std::move(further);
+  }
+  if (matched.empty()) {
+    return absl::NotFoundError(absl::StrCat(pattern, ": wanted files that match, found none"));
+  }
+  return matched;
+}
+
+class StoredFile final : public env::RandomAccessFile {
+ public:
+  StoredFile(const CoxArrowApi* api, CoxArrowStoredFile* file, const CoxArrowStored& about)
+      : RandomAccessFile(about.address, static_cast<uint64_t>(about.bytes), about.modified_ns),
+        api_(api),
+        file_(file) {}
+  ~StoredFile() override { api_->close_stored(file_); }
+
+ private:
+  absl::Status ReadRange(uint64_t offset, char* out, size_t bytes) const override {
+    if (bytes == 0) return absl::OkStatus();
+    CoxArrowError error = {};
+    const int32_t code = api_->read_stored(file_, static_cast<int64_t>(offset),
+                                           static_cast<int64_t>(bytes), out, &error);
+    return StatusOf(path(), code, error);
+  }
+
+  const CoxArrowApi* const api_;
+  CoxArrowStoredFile* const file_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ListRemoteFiles(const std::string& address) {
+  ASSIGN_OR_RETURN(const std::vector<Found> there, AskStore(address, &CoxArrowApi::find_stored));
+  if (!there.empty() && there[0].is_directory) return FilesIn(address);
+  const bool pattern = address.find_first_of(kWildcards) != std::string::npos;
+  if (!pattern || !there.empty()) return std::vector<std::string>{address};
+  return Matches(address);
+}
+
+absl::StatusOr<RemoteFile> OpenRemoteFile(const std::string& address) {
+  ASSIGN_OR_RETURN(const CoxArrowApi* const api, Plugin(address));
+  CoxArrowStoredFile* file = nullptr;
+  CoxArrowStored about = {};
+  CoxArrowError error = {};
+  RETURN_IF_ERROR(
+      StatusOf(address, api->open_stored(address.c_str(), &file, &about, &error), error));
+  RemoteFile opened;
+  opened.tag = about.tag;
+  opened.file = std::make_unique<StoredFile>(api, file, about);
+  return opened;
+}
+
+}  // namespace coxswain::data

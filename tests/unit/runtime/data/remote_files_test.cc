@@ -1,0 +1,213 @@
+// Data in an object store: found, read in ranges and in whole, streamed; what goes wrong there.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/data/data_file.h"
+#include "runtime/data/file_list.h"
+#include "runtime/data/input_file.h"
+#include "runtime/data/remote_files.h"
+#include "runtime/data/stream/file_identity.h"
+#include "tests/s3/object_store.h"
+#include "tests/testing/arrow_specs.h"
+#include "tests/testing/streamed_specs.h"
+#include "tests/testing/zlib_bytes.h"
+#include "tests/testing/zstd_bytes.h"
+
+namespace coxswain::data {
+namespace {
+
+using Catch::Matchers::Contains;
+using Strings = std::vector<std::string>;
+
+std::string Csv(int from, int to) {
+  std::string csv = "user,age,label\n";
+  for (int i = from; i < to; ++i) absl::StrAppend(&csv, "u", i % 37, ",", i, ",", i % 2, "\n");
+  return csv;
+}
+
+proto::DatasetSpec Clicks(const std::string& path) {
+  proto::DatasetSpec spec = CsvSpec(path);
+  AddCategorical(&spec, "user");
+  AddNumeric(&spec, "age");
+  spec.mutable_label()->set_column("label");
+  spec.set_seed(11);
+  spec.set_example_ids(true);
+  return spec;
+}
+
+std::string Content(const std::string& path) {
+  auto input = InputFile::Open(path);
+  INFO(input.status().ToString());
+  REQUIRE(input.ok());
+  while (!(*input)->at_end()) REQUIRE((*input)->More().ok());
+  return {(*input)->begin(), (*input)->end()};
+}
+
+TEST_CASE("remote files: objects are found by address, directory and pattern", "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  for (const char* const key :
+       {"b/clicks/day=1/a.csv", "b/clicks/day=1/b.csv", "b/clicks/day=2/a.csv", "b/clicks/_DONE",
+        "b/clicks/.hidden", "b/clicks/x.csv", "b/clicks/odd*name.csv", "b/top.csv"}) {
+    store.Put(key, "x\n1\n");
+  }
+  CHECK(*ListFiles("s3://b/top.csv") == Strings{"s3://b/top.csv"});
+  CHECK(*ListFiles("s3://b/clicks") ==
+        Strings{"s3://b/clicks/odd*name.csv", "s3://b/clicks/x.csv"});
+  CHECK(*ListFiles("s3://b/clicks/day=1/") ==
+        Strings{"s3://b/clicks/day=1/a.csv", "s3://b/clicks/day=1/b.csv"});
+  CHECK(*ListFiles("s3://b/clicks/day=*/a.csv") ==
+        Strings{"s3://b/clicks/day=1/a.csv", "s3://b/clicks/day=2/a.csv"});
+  CHECK(*ListFiles("s3://b/cl?cks/day=[12]/[b-z].csv") == Strings{"s3://b/clicks/day=1/b.csv"});
+  // An object of that very name.
+  CHECK(*ListFiles("s3://b/clicks/odd*name.csv") == Strings{"s3://b/clicks/odd*name.csv"});
+  // Whoever opens it tells that it is not there.
+  CHECK(*ListFiles("s3://b/none.csv") == Strings{"s3://b/none.csv"});
+  CHECK(absl::IsNotFound(ListFiles("s3://b/none/*.csv").status()));
+  CHECK_THAT(std::string(ListFiles("s3://*/a.csv").status().message()),
+             Contains("a bucket's name"));
+}
+
+TEST_CASE("remote files: objects are read as they are, unpacked, and in ranges", "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  std::string text;
+  while (text.size() < (size_t{9} << 20)) absl::StrAppend(&text, text.size(), " lines of text\n");
+  DataFiles files;
+  store.Put("b/plain", text);
+  store.Put("b/empty", "");
+  store.Put("b/zstd", ZstdBytes(text));
+  store.Put("b/zlib", ZlibBytes(text));
+  CHECK(Content("s3://b/plain") == text);
+  CHECK(Content("s3://b/empty").empty());
+  CHECK(Content("s3://b/zstd") == text);
+  CHECK(Content("s3://b/zlib") == text);
+
+  const auto file = OpenDataFile("s3://b/plain");
+  REQUIRE(file.ok());
+  CHECK((*file)->size() == text.size());
+  CHECK((*file)->modified_ns() > 0);
+  const int64_t before = store.bytes();
+  std::string some(100, ' ');
+  REQUIRE((*file)->Read(5'000'000, some.data(), some.size()).ok());
+  CHECK(some == text.substr(5'000'000, 100));
+  CHECK(store.bytes() == before + 100);
+  CHECK(absl::IsOutOfRange((*file)->Read(text.size() - 1, some.data(), 2)));
+}
+
+TEST_CASE("remote files: a streamed data set is that of the same files on a disk", "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  const DataFiles files;
+  const std::string first = Csv(0, 700), second = Csv(700, 1000);
+  proto::DatasetSpec local = Clicks(files.Write("a.csv", first));
+  local.add_paths(files.WriteGzip("b.csv.gz", second));
+  store.Put("b/data/a.csv", first);
+  store.Put("b/data/b.csv.zst", ZstdBytes(second));
+  const auto whole = MustLoad(local);
+  for (const int64_t block_bytes : {100, 3000, 1 << 20}) {
+    const auto remote = MustLoad(Streamed(files, Clicks("s3://b/data"), block_bytes));
+    REQUIRE(remote->index() != nullptr);
+    CHECK(Examples(*remote, Part::kTraining, 1, 64) == Examples(*whole, Part::kTraining, 1, 64));
+    CHECK(remote->trained_rows().SerializeAsString() == whole->trained_rows().SerializeAsString());
+  }
+  const auto held = MustLoad(Clicks("s3://b/data"));
+  CHECK(held->index() == nullptr);
+  CHECK(Examples(*held, Part::kTraining, 0, 50) == Examples(*whole, Part::kTraining, 0, 64));
+}
+
+TEST_CASE("remote files: of a Parquet object only the columns of a job are read", "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  const DataFiles files;
+  std::string csv = "user,age,label,noise\n";
+  for (int i = 0; i < 3000; ++i) {
+    absl::StrAppend(&csv, "u", i % 37, ",", i, ",", i % 2, ",", i * 7919 % 100'003, "x", i, "\n");
+  }
+  const std::string path = WriteParquet(files, files.Write("a.csv", csv), "a.parquet", 500,
+                                        {"user:text", "age:f64", "label:i8", "noise:text"});
+  std::string bytes;
+  {
+    const auto file = OpenDataFile(path);
+    bytes.resize((*file)->size());
+    REQUIRE((*file)->Read(0, bytes.data(), bytes.size()).ok());
+  }
+  store.Put("b/a.parquet", bytes);
+  proto::DatasetSpec spec = Clicks(path);
+  spec.set_format("parquet");
+  spec.clear_csv();
+  const auto whole = MustLoad(spec);
+  spec.set_paths(0, "s3://b/a.parquet");
+  const auto remote = MustLoad(spec);
+  CHECK(Examples(*remote, Part::kTraining, 0, 64) == Examples(*whole, Part::kTraining, 0, 64));
+  const int64_t before = store.bytes();
+  const auto streamed = MustLoad(Streamed(files, spec, 2000));
+  CHECK(Examples(*streamed, Part::kTraining, 0, 64) == Examples(*whole, Part::kTraining, 0, 64));
+  CHECK(store.bytes() > before);
+}
+
+TEST_CASE("remote files: an object is the same while its content is", "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  const DataFiles files;
+  store.Put("b/a.csv", Csv(0, 1000));
+  const auto identity = IdentifyFile("s3://b/a.csv");
+  REQUIRE(identity.ok());
+  CHECK(CheckUnchanged("s3://b/a.csv", *identity, true).ok());
+  const auto data = MustLoad(Streamed(files, Clicks("s3://b/a.csv"), 500));
+  // As long, and other.
+  std::string other = Csv(0, 1000);
+  other[other.size() - 2] ^= 1;
+  store.Put("b/a.csv", other);
+  CHECK_THAT(std::string(CheckUnchanged("s3://b/a.csv", *identity, false).message()),
+             Contains("s3://b/a.csv: changed since it was indexed"));
+  absl::Status read;
+  for (int64_t i = 0; i < data->num_examples(Part::kTraining) && read.ok(); ++i) {
+    read = data->Read({Part::kTraining, 0, i, i + 1}).status();
+  }
+  CHECK_THAT(std::string(read.message()), Contains("changed since it was indexed"));
+  store.Remove("b/a.csv");
+  CHECK(absl::IsNotFound(CheckUnchanged("s3://b/a.csv", *identity, false)));
+}
+
+TEST_CASE("remote files: what a store refuses is told by address, and what may pass is tried again",
+          "[remote]") {
+  if (!HasArrow()) return;
+  {
+    ObjectStore store;
+    store.Use();
+    store.Put("b/a.csv", Csv(0, 10));
+    store.Put("secret/a.csv", Csv(0, 10));
+    store.Deny("secret");
+    const auto error = [](const absl::Status& status) {
+      CHECK_FALSE(status.ok());
+      return std::string(status.message());
+    };
+    CHECK(absl::IsNotFound(OpenDataFile("s3://b/none.csv").status()));
+    CHECK_THAT(LoadError(Clicks("s3://b/none.csv")), Contains("s3://b/none.csv"));
+    CHECK(absl::IsPermissionDenied(OpenDataFile("s3://secret/a.csv").status()));
+    CHECK_THAT(error(ListFiles("s3://secret/a.csv").status()), Contains("s3://secret/a.csv"));
+    CHECK_THAT(error(OpenDataFile("s3://").status()), Contains("no bucket"));
+
+    const int before = store.requests();
+    store.FailNext(2, 503);
+    const auto file = OpenDataFile("s3://b/a.csv");
+    INFO(file.status().ToString());
+    CHECK(file.ok());
+    CHECK(store.requests() == before + 3);
+  }
+  // Nobody listens any more.
+  const auto lost = OpenDataFile("s3://b/a.csv").status();
+  INFO(lost.ToString());
+  CHECK(absl::IsUnavailable(lost));
+}
+
+}  // namespace
+}  // namespace coxswain::data
