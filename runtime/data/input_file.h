@@ -58,6 +58,8 @@ class InputFile {
   // Position of the next byte that is not consumed, in the decompressed data.
   uint64_t offset() const { return read_ - (end_ - begin_); }
   bool packed() const { return source_ != nullptr && source_->packed(); }
+  // The hash of the bytes that were consumed since StartBlock.
+  uint64_t block_hash() const { return block_hash_.Finish(); }
   // Starts a new hash of the consumed bytes; returns the hash of those since the last call.
   uint64_t StartBlock() {
     const uint64_t hash = block_hash_.Finish();

@@ -1,12 +1,17 @@
 #include "runtime/data/queries.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/data/names.h"
 
 namespace coxswain::data {
+
+absl::Status QueryComesAgain(const std::string& place, const std::string& name) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(place, ": wanted the rows of a query together, found ", Quoted(name),
+                   " again behind others; sort the file by its column"));
+}
 
 absl::Status Queries::Build(absl::Span<const int32_t> of_row, const std::vector<std::string>& names,
                             const RowPlaces& places, int64_t own_rows, const PartDraw& draw) {
@@ -20,9 +25,7 @@ absl::Status Queries::Build(absl::Span<const int32_t> of_row, const std::vector<
     file += new_file ? 1 : 0;
     if (new_file || of_row[static_cast<size_t>(row)] != of_row[static_cast<size_t>(row) - 1]) {
       if (last_file[value] == file) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            places.Of(row), ": wanted the rows of a query together, found ", Quoted(names[value]),
-            " again behind others; sort the file by its column"));
+        return QueryComesAgain(places.Of(row), names[value]);
       }
       last_file[value] = file;
       const Part part = row >= own_rows ? Part::kTest : draw(row);
@@ -47,18 +50,7 @@ void QueryColumn::Describe(std::vector<ColumnSpec>* specs) const {
 }
 
 absl::Status QueryColumn::Gather(const BatchRows& rows, Batch* batch) const {
-  const auto queries = static_cast<int64_t>(rows.query_ends.size());
-  Tensor offsets(DType::kI32, Shape{queries + 1}), groups(DType::kI64, Shape{rows.size()});
-  int32_t* const offset = offsets.mutable_data<int32_t>();
-  int64_t* group = groups.mutable_data<int64_t>();
-  offset[0] = 0;
-  for (int64_t q = 0; q < queries; ++q) {
-    offset[q + 1] = rows.query_ends[static_cast<size_t>(q)];
-    group = std::fill_n(group, offset[q + 1] - offset[q],
-                        static_cast<int64_t>(rows.numbers[static_cast<size_t>(q)]));
-  }
-  batch->push_back(std::move(offsets));
-  batch->push_back(std::move(groups));
+  AppendQueries(rows.query_ends, rows.numbers, batch);
   return absl::OkStatus();
 }
 

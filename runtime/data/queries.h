@@ -1,9 +1,11 @@
 // Queries: rows that follow each other and belong together, each of them one example of its part.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,6 +19,9 @@ namespace coxswain::data {
 // Batch columns of queries.
 inline constexpr char kQueryOffsets[] = "query.offsets";
 inline constexpr char kQueryGroup[] = "query.group";
+
+// The error of a query at `place`, "file:line", whose rows are not together.
+absl::Status QueryComesAgain(const std::string& place, const std::string& name);
 
 // Thread model: immutable after Build.
 class Queries {
@@ -45,6 +50,23 @@ class Queries {
 
   std::array<OfPart, 3> parts_;
 };
+
+// Appends query.offsets and query.group: queries end behind these rows, and have these numbers.
+template <typename Number>
+void AppendQueries(absl::Span<const int32_t> ends, absl::Span<const Number> numbers, Batch* batch) {
+  const auto queries = static_cast<int64_t>(ends.size());
+  Tensor offsets(DType::kI32, Shape{queries + 1});
+  Tensor groups(DType::kI64, Shape{ends.empty() ? 0 : int64_t{ends.back()}});
+  int32_t* const offset = offsets.mutable_data<int32_t>();
+  int64_t* group = groups.mutable_data<int64_t>();
+  offset[0] = 0;
+  for (size_t q = 0; q < ends.size(); ++q) {
+    offset[q + 1] = ends[q];
+    group = std::fill_n(group, offset[q + 1] - offset[q], static_cast<int64_t>(numbers[q]));
+  }
+  batch->push_back(std::move(offsets));
+  batch->push_back(std::move(groups));
+}
 
 // query.offsets and query.group of batches whose examples are queries.
 class QueryColumn : public Column {

@@ -7,6 +7,7 @@
 #include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/dataset_keys.h"
+#include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/index_file.h"
 #include "runtime/data/stream/index_tally.h"
@@ -85,6 +86,7 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
     batch_columns_.push_back(std::make_unique<NumericColumn>(label.name, std::vector<float>()));
     if (!label.is_weight) labels_.emplace_back(label.spec->name(), nullptr);
   }
+  if (!spec.query().empty()) batch_columns_.push_back(std::make_unique<QueryColumn>());
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
   }

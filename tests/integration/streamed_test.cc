@@ -163,6 +163,31 @@ TEST_CASE("Parquet under fire: every example of its row groups is used once", "[
                  {"--set", "dataset.path=" + parquet, "--set", "dataset.format=parquet"});
 }
 
+TEST_CASE("queries under fire: every one is used once, as a whole, wherever blocks end",
+          "[streamed]") {
+  const DataFiles files;
+  std::string csv = "search,position,kind,grade\n";
+  for (int query = 0, row = 0; query < 120; ++query) {
+    for (int i = 0; i <= query * 7 % 6; ++i, ++row) {
+      absl::StrAppend(&csv, "s", query, ",", row % 10, ",k", row % 4, ",", row % 4, "\n");
+    }
+  }
+  files.Write("searches.csv", csv);
+  const std::string job = files.Write("job.yaml", R"(
+dataset: {path: searches.csv, query: search}
+features:
+  - {name: position, kind: numeric}
+  - {name: kind, kind: categorical}
+label: {column: grade}
+split: {test: 0.2}
+model: {kind: mlp, hidden: [4]}
+loss: {kind: lambdarank}
+evaluate: {metrics: [ndcg@3]}
+train: {batch_size: 10, epochs: 1}
+)");
+  CheckUnderFire(files, job, {});
+}
+
 TEST_CASE("data in an object store under fire: every example is used once", "[streamed]") {
   if (!HasArrow()) return;
   const DataFiles files;

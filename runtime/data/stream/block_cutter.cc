@@ -25,15 +25,26 @@ int64_t PieceRows(const proto::DatasetSpec& spec, int64_t block_bytes) {
 
 BlockCutter::BlockCutter(const proto::DatasetSpec& spec, const Table* table, TakeBlock take)
     : table_(*table),
+      query_(spec.query()),
       take_(std::move(take)),
       sizes_(SizesOf(spec.stream())),
       piece_rows_(PieceRows(spec, sizes_.group_bytes)) {}
 
+void BlockCutter::StartBlock() {
+  leads_ = queries_ != nullptr;
+  next_.clear_carried_rows();
+  next_.clear_carried_bytes();
+  next_.clear_carried_hash();
+}
+
 void BlockCutter::StartFile(proto::IndexedFile* file, int64_t offset, bool ends) {
   file_ = file;
+  const auto key = table_.keys.find(query_);
+  queries_ = key == table_.keys.end() ? nullptr : &key->second.ids;
   base_ = offset;
   ends_ = ends;
   next_.set_offset(offset);
+  StartBlock();
 }
 
 absl::Status BlockCutter::OnFile(InputFile* input, absl::Span<const std::string> columns,
@@ -42,11 +53,19 @@ absl::Status BlockCutter::OnFile(InputFile* input, absl::Span<const std::string>
   input->StartBlock();
   next_.set_offset(Position(*input));
   next_.set_line(next_line);
+  StartBlock();
   return absl::OkStatus();
 }
 
 absl::Status BlockCutter::OnRow(InputFile* input, int64_t next_line) {
   const int64_t bytes = Position(*input) - next_.offset();
+  // The last row is the only new one while the first query goes on.
+  leads_ = leads_ && queries_->back() == queries_->front();
+  if (leads_) {
+    next_.set_carried_rows(table_.rows);
+    next_.set_carried_bytes(bytes);
+    next_.set_carried_hash(input->block_hash());
+  }
   return bytes < sizes_.block_bytes ? absl::OkStatus() : CutBlock(input, next_line);
 }
 
@@ -62,6 +81,7 @@ absl::Status BlockCutter::OnGroup(const RowGroup& group) {
   next_.set_group_row(0);
   next_.set_line(group.first_line);
   next_.set_hash(group.hash);
+  StartBlock();
   return absl::OkStatus();
 }
 
@@ -74,9 +94,15 @@ absl::Status BlockCutter::OnGroupRows(int64_t rows) {
 absl::Status BlockCutter::CutGroup() {
   const double share = static_cast<double>(table_.rows) / static_cast<double>(group_.rows);
   next_.set_bytes(static_cast<int64_t>(static_cast<double>(group_.bytes) * share));
+  if (queries_ != nullptr) {
+    const auto other = std::find_if(queries_->begin(), queries_->end(),
+                                    [this](int32_t query) { return query != queries_->front(); });
+    next_.set_carried_rows(other - queries_->begin());
+  }
   RETURN_IF_ERROR(take_(next_));
   next_.set_group_row(group_done_);
   next_.set_line(group_.first_line + group_done_);
+  StartBlock();
   return absl::OkStatus();
 }
 
@@ -86,6 +112,7 @@ absl::Status BlockCutter::CutBlock(InputFile* input, int64_t next_line) {
   RETURN_IF_ERROR(take_(next_));
   next_.set_offset(next_.offset() + next_.bytes());
   next_.set_line(next_line);
+  StartBlock();
   return absl::OkStatus();
 }
 

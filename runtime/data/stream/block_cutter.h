@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -41,6 +42,8 @@ class BlockCutter final : public RowListener {
   absl::Status OnGroup(const RowGroup& group) override;
   absl::Status OnGroupRows(int64_t rows) override;
   int64_t bytes_left(const InputFile& input) const override {
+    // One row after the other until the block's first query is over.
+    if (leads_) return 1;
     return sizes_.block_bytes - (Position(input) - next_.offset());
   }
   int64_t piece_rows() const override { return piece_rows_; }
@@ -50,15 +53,22 @@ class BlockCutter final : public RowListener {
   // Ends a block with the rows since the last one, up to the input's position.
   absl::Status CutBlock(InputFile* input, int64_t next_line);
   absl::Status CutGroup();
+  // A block begins, at a row of any query.
+  void StartBlock();
 
   const Table& table_;  // of the rows since the last block
+  const std::string query_;
   const TakeBlock take_;
   const StreamSizes sizes_;
   const int64_t piece_rows_;
   proto::IndexedFile* file_ = nullptr;
   int64_t base_ = 0;  // where in the file the input begins
   bool ends_ = true;
-  proto::IndexedBlock next_;  // the beginning of the block that is being read
+  // The beginning of the block that is being read. Its carried rows are those of its first query:
+  // whether they go on with one of the block in front is found out when blocks are added up.
+  proto::IndexedBlock next_;
+  const std::vector<int32_t>* queries_ = nullptr;  // of the table's rows, if rows are of queries
+  bool leads_ = false;                             // all rows so far are of the block's first query
   RowGroup group_;
   int64_t group_done_ = 0;  // rows of it
 };

@@ -29,6 +29,7 @@ Table TakeRows(Table* table) {
     taken.named_labels[i] = std::move(table->named_labels[i]);
   }
   taken.weights = std::move(table->weights);
+  for (auto& [column, key] : table->keys) taken.keys[column] = std::move(key);
   taken.features.resize(table->features.size());
   for (size_t i = 0; i < taken.features.size(); ++i) {
     TableFeature &from = table->features[i], &to = taken.features[i];
@@ -162,7 +163,7 @@ absl::Status FilePart::TakeBlock(const proto::IndexedBlock& block) {
   } else {
     proto::IndexedBlock* const added = sums_->add_blocks();
     *added = block;
-    tally_->AddBlock(table_, {file_, 0}, part_.test(), added);
+    RETURN_IF_ERROR(tally_->AddBlock(table_, {file_, 0}, part_.test(), added));
   }
   EmptyTable(spec_.paths(file_), &table_);
   return absl::OkStatus();
@@ -189,7 +190,7 @@ absl::StatusOr<proto::IndexedPart> FilePart::AddUp(const proto::IndexState& befo
   for (const Kept& kept : kept_) {
     proto::IndexedBlock* const block = part.add_blocks();
     *block = kept.block;
-    tally.AddBlock(kept.rows, {kept.file, lines_before}, part_.test(), block);
+    RETURN_IF_ERROR(tally.AddBlock(kept.rows, {kept.file, lines_before}, part_.test(), block));
   }
   RowChain chain(spec_.trained().rows());
   RETURN_IF_ERROR(ContinueChain(before, &chain));

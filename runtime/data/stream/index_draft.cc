@@ -24,6 +24,7 @@ void EmptyTable(const std::string& path, Table* table) {
     feature.ids.clear();
     feature.lists.clear();
   }
+  for (auto& [column, key] : table->keys) key = KeyColumn();
   table->labels.clear();
   for (std::vector<float>& numbers : table->named_labels) numbers.clear();
   table->weights.clear();
@@ -55,7 +56,7 @@ proto::IndexedFile* IndexDraft::BeginFile(const std::string& path, proto::Indexe
 
 absl::Status IndexDraft::AddBlock(proto::IndexedBlock block) {
   const int file = index_.files_size() - 1;
-  tally_.AddBlock(table_, {file, 0}, test_files_, &block);
+  RETURN_IF_ERROR(tally_.AddBlock(table_, {file, 0}, test_files_, &block));
   const int64_t bytes = block.bytes();
   *index_.add_blocks() = std::move(block);
   EmptyTable(path_, &table_);
@@ -145,7 +146,9 @@ absl::Status IndexDraft::ChooseWindow() {
     return absl::ResourceExhaustedError(
         absl::StrCat("data set: a block takes up to ", BytesText(largest),
                      " in memory, and two of them do not fit dataset.memory (", BytesText(memory),
-                     "): wanted smaller ones (dataset.block_bytes), or more memory"));
+                     "): wanted smaller ones (dataset.block_bytes)",
+                     spec_.query().empty() ? "" : ", smaller queries, which are read as a whole",
+                     ", or more memory"));
   }
   index_.set_window(sizes.window > 0 ? sizes.window : std::min(fits, kMostWindow));
   return absl::OkStatus();

@@ -32,7 +32,7 @@ class IndexDraft {
   // The next file of `paths`, then of `test_paths`; what it is.
   proto::IndexedFile* BeginFile(const std::string& path, proto::IndexedFile identity);
   // Adds a block of that file, whose rows are in `table`, and empties it. Errors: ResourceExhausted
-  // for vocabularies that do not fit into memory.
+  // for vocabularies that do not fit into memory; those of IndexTally::AddBlock.
   absl::Status AddBlock(proto::IndexedBlock block);
   // Adds what was read elsewhere; of its files the first has this number, and all have begun.
   // Errors: as AddBlock; InvalidArgument for a part of something else.

@@ -309,6 +309,7 @@ absl::Status IndexPass::Confirm() {
 proto::IndexState IndexPass::Before() const {
   const PlannedPart& plan = parts_[0].plan;
   proto::IndexState before = draft_.State();
+  if (plan.begins_files) before.clear_query();  // queries end with their file
   if (!IsGuessed(plan)) return before;
   before.set_line(plan.begins_files ? plan.line : line_);
   before.set_content(plan.begins_files ? plan.content : content_);

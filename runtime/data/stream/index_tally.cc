@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
+#include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/parsed_block.h"
 #include "runtime/data/stream/stream_options.h"
@@ -50,13 +51,28 @@ IndexTally::IndexTally(const DatasetSpec& spec)
   for (int i = 0; i < spec.features_size(); ++i) tallies_.emplace_back(spec, i);
 }
 
-void IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bool test,
-                          proto::IndexedBlock* block) {
+absl::Status IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bool test,
+                                  proto::IndexedBlock* block) {
   block->set_rows(rows.rows);
   block->set_file(place.file);
   block->set_first_row(rows_);
   block->set_line(block->line() + place.lines_before);
   parts_.clear();
+  if (spec_.query().empty()) {
+    DrawRows(rows, test, block);
+  } else {
+    RETURN_IF_ERROR(DrawQueries(rows, place, test, block));
+  }
+  for (size_t i = 0; i < tallies_.size(); ++i) {
+    tallies_[i].Add(rows.features[i], parts_, rows.places, place);
+  }
+  AddLabels(rows);
+  AddMemory(ParsedBytes(rows), *block);
+  rows_ += rows.rows;
+  return absl::OkStatus();
+}
+
+void IndexTally::DrawRows(const Table& rows, bool test, proto::IndexedBlock* block) {
   std::array<int64_t, 3> counts = {};
   for (int64_t row = 0; row < rows.rows; ++row) {
     parts_.push_back(test ? Part::kTest : draw_(rows_ + row));
@@ -65,12 +81,59 @@ void IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bool test,
   block->set_training(counts[0]);
   block->set_validation(counts[1]);
   block->set_test(counts[2]);
-  for (size_t i = 0; i < tallies_.size(); ++i) {
-    tallies_[i].Add(rows.features[i], parts_, rows.places, place);
+}
+
+absl::Status IndexTally::DrawQueries(const Table& rows, const BlockPlace& place, bool test,
+                                     proto::IndexedBlock* block) {
+  const KeyColumn& key = rows.keys.at(spec_.query());
+  // A query ends with its file.
+  if (place.file != last_file_) query_.reset();
+  last_file_ = place.file;
+  const bool goes_on = query_ && rows.rows > 0 && key.names.text(key.ids.front()) == query_->name();
+  if (!goes_on) {
+    block->clear_carried_rows();
+    block->clear_carried_bytes();
+    block->clear_carried_hash();
   }
-  AddLabels(rows);
-  largest_block_ = std::max(largest_block_, ParsedBytes(rows));
-  rows_ += rows.rows;
+  std::array<int64_t, 3> counts = {};
+  std::vector<bool> seen(static_cast<size_t>(key.names.size()));
+  Part part = goes_on ? static_cast<Part>(query_->part()) : Part::kTraining;
+  for (int64_t row = 0; row < rows.rows; ++row) {
+    const auto at = static_cast<size_t>(row);
+    const auto query = static_cast<size_t>(key.ids[at]);
+    if (row == 0 ? !goes_on : key.ids[at] != key.ids[at - 1]) {
+      if (seen[query]) {
+        const std::string& path = place.file < spec_.paths_size()
+                                      ? spec_.paths(place.file)
+                                      : spec_.split().test_paths(place.file - spec_.paths_size());
+        return QueryComesAgain(
+            absl::StrCat(path, ":", rows.places.LineOf(row) + place.lines_before),
+            key.names.text(key.ids[at]));
+      }
+      part = test ? Part::kTest : draw_(rows_ + row);
+      ++counts[static_cast<size_t>(part)];
+    }
+    seen[query] = true;
+    parts_.push_back(part);
+  }
+  block->set_training(counts[0]);
+  block->set_validation(counts[1]);
+  block->set_test(counts[2]);
+  if (rows.rows == 0) return absl::OkStatus();
+  if (!query_) query_.emplace();
+  query_->set_name(key.names.text(key.ids.back()));
+  query_->set_part(static_cast<int32_t>(part));
+  return absl::OkStatus();
+}
+
+void IndexTally::AddMemory(int64_t bytes, const proto::IndexedBlock& block) {
+  largest_block_ = std::max(largest_block_, bytes);
+  if (!query_ || block.rows() == 0) return;
+  const auto share = static_cast<double>(block.carried_rows()) / static_cast<double>(block.rows());
+  const int64_t with_carried =
+      query_->memory() + static_cast<int64_t>(static_cast<double>(bytes) * share);
+  if (block.carried_rows() > 0) largest_block_ = std::max(largest_block_, with_carried);
+  query_->set_memory(block.carried_rows() == block.rows() ? with_carried : bytes);
 }
 
 void IndexTally::AddLabels(const Table& rows) {
@@ -111,6 +174,9 @@ absl::Status IndexTally::CheckVocabularies(const Table& table) const {
 
 void IndexTally::Continue(const proto::IndexState& before) {
   rows_ = before.rows();
+  query_.reset();
+  if (before.has_query()) query_ = before.query();
+  last_file_ = 0;
   for (size_t i = 0; i < tallies_.size() && i < size_t(before.numbers_size()); ++i) {
     tallies_[i].Continue(before.numbers(static_cast<int>(i)));
   }
@@ -125,6 +191,7 @@ void IndexTally::Continue(const proto::IndexState& before) {
 
 void IndexTally::Save(proto::IndexState* after) const {
   after->set_rows(rows_);
+  if (query_) *after->mutable_query() = *query_;
   for (const FeatureTally& tally : tallies_) tally.Save(after->add_numbers());
   for (const LabelsByPart& labels : labels_) {
     for (const LabelSummary& summary : labels) *after->add_labels() = ToProto(summary);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,8 +29,11 @@ class IndexTally {
   int64_t largest_block() const { return largest_block_; }
 
   // Adds the rows of a block, and fills in what of `block` they say: which of them are of which
-  // part, unless all are `test` rows. `block` has the line of its place.
-  void AddBlock(const Table& rows, const BlockPlace& place, bool test, proto::IndexedBlock* block);
+  // part, unless all are `test` rows. `block` has the line of its place, and as carried rows those
+  // of its first query. Errors: InvalidArgument "file:line: ..." for a query that comes again in the
+  // block behind others.
+  absl::Status AddBlock(const Table& rows, const BlockPlace& place, bool test,
+                        proto::IndexedBlock* block);
   // Errors: ResourceExhausted for vocabularies that do not fit into memory with what `table` has.
   absl::Status CheckVocabularies(const Table& table) const;
 
@@ -52,6 +56,12 @@ class IndexTally {
   using LabelsByPart = std::array<LabelSummary, 3>;
 
   void AddLabels(const Table& rows);
+  // The part of each row, drawn by rows; or by queries, of which `block` gets the numbers.
+  void DrawRows(const Table& rows, bool test, proto::IndexedBlock* block);
+  absl::Status DrawQueries(const Table& rows, const BlockPlace& place, bool test,
+                           proto::IndexedBlock* block);
+  // The memory of a block with what later ones have of its last query.
+  void AddMemory(int64_t bytes, const proto::IndexedBlock& block);
 
   const proto::DatasetSpec& spec_;
   const PartDraw draw_;
@@ -59,6 +69,8 @@ class IndexTally {
   std::vector<LabelsByPart> labels_;  // of the label, then of each of the spec's labels
   std::vector<Part> parts_;           // of the rows of a block
   int64_t rows_ = 0, largest_block_ = 0;
+  std::optional<proto::OpenQuery> query_;  // of the last row, if it may go on
+  int32_t last_file_ = 0;
 };
 
 LabelSummary SummaryOf(const proto::IndexedLabels& labels);

@@ -140,6 +140,27 @@ const std::string& StreamedSpec::path(int file) const {
                                   : spec.split().test_paths(file - spec.paths_size());
 }
 
+namespace {
+
+// Whether the first rows of blocks can go on with a query of the block in front.
+bool FitCarried(const proto::DatasetSpec& spec, const proto::DatasetIndex& index) {
+  const proto::IndexedBlock* before = nullptr;
+  for (const proto::IndexedBlock& block : index.blocks()) {
+    const int64_t rows = block.carried_rows(), bytes = block.carried_bytes();
+    const int64_t examples = block.training() + block.validation() + block.test();
+    if (rows < 0 || rows > block.rows() || bytes < 0 || bytes > block.bytes()) return false;
+    if (spec.query().empty() ? rows > 0 || examples != block.rows()
+                             : examples > block.rows() - rows) {
+      return false;
+    }
+    if (rows > 0 && (before == nullptr || before->file() != block.file())) return false;
+    before = &block;
+  }
+  return true;
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index) {
   const int files = spec.paths_size() + spec.split().test_paths_size();
@@ -149,9 +170,9 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     fits = fits && block.file() >= 0 && block.file() < files && block.offset() >= 0 &&
            block.bytes() >= 0 && block.group() >= 0 && block.group_row() >= 0 &&
            block.rows() >= 0 && block.rows() < (int64_t{1} << 32) && block.training() >= 0 &&
-           block.validation() >= 0 && block.test() >= 0 &&
-           block.training() + block.validation() + block.test() == block.rows();
+           block.validation() >= 0 && block.test() >= 0;
   }
+  fits = fits && FitCarried(spec, *index);
   if (!fits) return absl::InvalidArgumentError("data set: the index is not of this data set");
   auto data = std::make_shared<StreamedSpec>();
   data->spec = std::move(spec);
@@ -195,25 +216,84 @@ absl::Status UnpackFiles(const StreamedSpec& data) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// What is read for a block: itself, and what later ones have of its last query, each as a block of
+// these rows.
+std::vector<proto::IndexedBlock> PiecesOf(const proto::DatasetIndex& index, int64_t number) {
+  std::vector<proto::IndexedBlock> pieces = {index.blocks(static_cast<int>(number))};
+  for (int64_t i = number + 1; i < index.blocks_size(); ++i) {
+    const proto::IndexedBlock& next = index.blocks(static_cast<int>(i));
+    if (next.carried_rows() == 0) break;
+    pieces.push_back(next);
+    if (next.carried_rows() == next.rows()) continue;
+    pieces.back().set_rows(next.carried_rows());
+    if (next.carried_bytes() > 0) {  // a row group is read by rows
+      pieces.back().set_bytes(next.carried_bytes());
+      pieces.back().set_hash(next.carried_hash());
+    }
+    break;
+  }
+  return pieces;
+}
+
+absl::Status ReadPieces(const StreamedSpec& data, const std::vector<proto::IndexedBlock>& pieces,
+                        Table* table, TableRows* rows) {
+  for (const proto::IndexedBlock& piece : pieces) {
+    ASSIGN_OR_RETURN(FileBlock lines, ReadBytes(data, piece));
+    // A row has at least one byte, so an invalid index cannot reserve more rows than the block has
+    // bytes.
+    const int64_t before = table->rows;
+    const auto bytes = static_cast<int64_t>(lines.bytes.size());
+    if (before == 0) MakeRoom(data.spec, std::min(piece.rows(), bytes), table);
+    RETURN_IF_ERROR(FormatOf(data.spec).ReadBlock(data.spec, std::move(lines), rows));
+    if (table->rows - before != piece.rows()) {
+      return absl::DataLossError(absl::StrCat(data.path(piece), ": wanted ", piece.rows(),
+                                              " rows from line ", piece.line(), " on, found ",
+                                              table->rows - before));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The examples of each part, as they were when the block was indexed.
+void DrawParts(const StreamedSpec& data, const proto::IndexedBlock& block, const Table& table,
+               ParsedBlock* parsed) {
+  const bool test_file = block.file() >= data.spec.paths_size();
+  const PartDraw draw(data.spec.split(), data.spec.seed());
+  const auto part_of = [&](int64_t row) {
+    return static_cast<size_t>(test_file ? Part::kTest : draw(block.first_row() + row));
+  };
+  if (data.spec.query().empty()) {
+    for (int64_t row = 0; row < table.rows; ++row) {
+      parsed->rows[part_of(row)].push_back(static_cast<uint32_t>(row));
+    }
+    return;
+  }
+  const std::vector<int32_t>& queries = table.keys.at(data.spec.query()).ids;
+  for (auto row = static_cast<size_t>(block.carried_rows()); row < queries.size();) {
+    size_t end = row + 1;
+    while (end < queries.size() && queries[end] == queries[row]) ++end;
+    const size_t part = part_of(static_cast<int64_t>(row));
+    parsed->rows[part].push_back(static_cast<uint32_t>(row));
+    parsed->query_ends[part].push_back(static_cast<uint32_t>(end));
+    row = end;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec& data,
                                                               int64_t number) {
   const proto::IndexedBlock& block = data.index->blocks(static_cast<int>(number));
   const std::string& path = data.path(block);
-  ASSIGN_OR_RETURN(FileBlock lines, ReadBytes(data, block));
   Table table;
   TableRows rows(&table, 0);
   rows.LeaveOutChain();
   table.side_tables = data.side_tables;
   RETURN_IF_ERROR(BindColumns(data.spec, data.vocabularies, &table, &rows));
   table.places.StartFile(path);
-  // A row has at least one byte, so an invalid index cannot reserve more rows than the block has
-  // bytes.
-  MakeRoom(data.spec, std::min(block.rows(), static_cast<int64_t>(lines.bytes.size())), &table);
-  RETURN_IF_ERROR(FormatOf(data.spec).ReadBlock(data.spec, std::move(lines), &rows));
-  if (table.rows != block.rows()) {
-    return absl::DataLossError(absl::StrCat(path, ": wanted ", block.rows(), " rows from line ",
-                                            block.line(), " on, found ", table.rows));
-  }
+  RETURN_IF_ERROR(ReadPieces(data, PiecesOf(*data.index, number), &table, &rows));
   auto parsed = std::make_shared<ParsedBlock>();
   parsed->bytes = ParsedBytes(table);
   parsed->columns.resize(table.features.size());
@@ -226,18 +306,15 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   parsed->weights.shrink_to_fit();
   parsed->named_labels = std::move(table.named_labels);
   for (std::vector<float>& numbers : parsed->named_labels) numbers.shrink_to_fit();
-  const bool test_file = block.file() >= data.spec.paths_size();
-  const PartDraw draw(data.spec.split(), data.spec.seed());
-  for (int64_t row = 0; row < table.rows; ++row) {
-    const Part part = test_file ? Part::kTest : draw(block.first_row() + row);
-    parsed->rows[static_cast<size_t>(part)].push_back(static_cast<uint32_t>(row));
-  }
+  parsed->first_row = block.first_row();
+  DrawParts(data, block, table, parsed.get());
   const int64_t found[] = {block.training(), block.validation(), block.test()};
   for (size_t part = 0; part < parsed->rows.size(); ++part) {
     if (static_cast<int64_t>(parsed->rows[part].size()) != found[part]) {
       return absl::DataLossError(absl::StrCat(path, ": the index has other parts"));
     }
     parsed->rows[part].shrink_to_fit();
+    parsed->query_ends[part].shrink_to_fit();
   }
   parsed->places = std::move(table.places);
   parsed->places.ShrinkToFit();

@@ -31,7 +31,10 @@ struct ParsedBlock {
   std::vector<float> labels;          // empty when the label is a feature or there is none
   std::vector<float> weights;         // empty when rows have none
   std::vector<std::vector<float>> named_labels;  // parallel to NamedLabels of the spec
-  PartRows rows;                                 // of the block, from 0
+  // By part, from 0: its rows; or the first row of each query that begins in the block, and the row
+  // behind its last one. Rows of such a query that lie in later blocks are here, too.
+  PartRows rows, query_ends;
+  int64_t first_row = 0;  // of the data set
   RowPlaces places;
   int64_t bytes = 0;  // its memory
 };

@@ -83,9 +83,6 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
     if (!IsHistory(feature)) continue;
     return absl::StrCat("features.", feature.name(), ": a history is made of all rows");
   }
-  if (!spec.query().empty()) {
-    return "dataset.query: a query's rows may lie in two blocks";
-  }
   if (spec.has_known_items()) {
     return "evaluate: what else a user has, which is no candidate, depends on all rows";
   }

@@ -2,6 +2,7 @@
 #include "runtime/data/stream/streamed_rows.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -9,6 +10,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/permutation.h"
+#include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/stream_options.h"
 
@@ -29,7 +31,7 @@ Tensor NewColumn(DType dtype, int64_t size, T** out) {
 
 }  // namespace
 
-// Where an example is: a row of one of the batch's blocks.
+// Where a row of an example is: in one of the batch's blocks.
 struct StreamedRows::Pick {
   uint32_t block;
   uint32_t row;
@@ -40,7 +42,8 @@ struct StreamedRows::Pick {
 struct StreamedRows::Picks {
   std::vector<BlockCache::Block> blocks;  // held
   std::vector<Pick> picks;
-  std::vector<int64_t> numbers;
+  std::vector<int64_t> numbers;     // of examples: of rows, or of queries
+  std::vector<int32_t> query_ends;  // where examples are queries: behind the last row of each
   int64_t begin = 0;
   uint64_t sample_key = 0;
 
@@ -186,9 +189,12 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
     if (taken == length(i)) {
       for (uint32_t value = 0; value < taken; ++value) take(value);
     } else {
-      const uint64_t key =
-          HashPair(HashPair(picks.sample_key, static_cast<uint64_t>(picks.begin + i)),
-                   static_cast<uint64_t>(index));
+      // As BatchRows::SampleKey.
+      const int64_t place = data_->spec.query().empty()
+                                ? picks.begin + i
+                                : picks.blocks[pick.block]->first_row + pick.row;
+      const uint64_t key = HashPair(HashPair(picks.sample_key, static_cast<uint64_t>(place)),
+                                    static_cast<uint64_t>(index));
       SampleIndices(key, static_cast<uint32_t>(length(i)), taken, take);
     }
   }
@@ -219,6 +225,20 @@ void StreamedRows::GatherIds(const Picks& picks, size_t column, int64_t* out) {
   }
 }
 
+absl::Status StreamedRows::AddQuery(size_t part, uint32_t block, int64_t index, Picks* picks) {
+  const ParsedBlock& parsed = *picks->blocks[block];
+  const auto query = static_cast<size_t>(index);
+  for (uint32_t row = parsed.rows[part][query]; row < parsed.query_ends[part][query]; ++row) {
+    picks->picks.push_back({block, row});
+  }
+  if (picks->size() > std::numeric_limits<int32_t>::max()) {
+    return absl::ResourceExhaustedError(
+        "a batch of queries has more than 2^31 - 1 rows; make batches smaller");
+  }
+  picks->query_ends.push_back(static_cast<int32_t>(picks->size()));
+  return absl::OkStatus();
+}
+
 absl::Status StreamedRows::FindExamples(const Ticket& ticket,
                                         const std::vector<ExamplePlace>& places, Picks* picks) {
   absl::flat_hash_map<int64_t, uint32_t> numbers;
@@ -236,9 +256,14 @@ absl::Status StreamedRows::FindExamples(const Ticket& ticket,
       block = found->second;
       last = place.block;
     }
-    picks->picks.push_back({block, static_cast<uint32_t>(place.index)});
     picks->numbers.push_back(place.number);
+    if (!data_->spec.query().empty()) {
+      RETURN_IF_ERROR(AddQuery(static_cast<size_t>(ticket.part), block, place.index, picks));
+      continue;
+    }
+    picks->picks.push_back({block, static_cast<uint32_t>(place.index)});
   }
+  if (!data_->spec.query().empty()) return absl::OkStatus();
   // Converts numbers in the part to rows of the block. If all rows are in one part, they are the
   // same.
   const auto rows_of = picks->OfBlocks([&](const ParsedBlock& parsed) {
@@ -309,9 +334,12 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
         picks.OfBlocks([i](const ParsedBlock& block) { return block.named_labels[i].data(); }),
         out);
   }
+  if (!data_->spec.query().empty()) {
+    AppendQueries<int64_t>(picks.query_ends, picks.numbers, &batch);
+  }
   if (data_->spec.example_ids()) {
     int64_t* out = nullptr;
-    batch.push_back(NewColumn(DType::kI64, picks.size(), &out));
+    batch.push_back(NewColumn(DType::kI64, static_cast<int64_t>(picks.numbers.size()), &out));
     std::copy(picks.numbers.begin(), picks.numbers.end(), out);
   }
   return batch;

@@ -24,8 +24,8 @@ class StreamedRows {
   int64_t num_examples(Part part) const { return orders_[static_cast<size_t>(part)]->size(); }
   const StreamedSpec& data() const { return *data_; }
 
-  // Returns a tensor for each column: features in the order of the spec, "label", "example_id".
-  // With `order_key` the training part is in the order that the key draws, else in the order of the
+  // Returns a tensor for each column: features in the order of the spec, "label", those of queries,
+  // "example_id". With `order_key` the training part is in the order that the key draws, else in the order of the
   // files. `sample_key` draws the samples of long lists. Errors: those of ParseBlock;
   // ResourceExhausted for a batch with 2^31 values. `ahead`: where this task will go on after the
   // window of the ticket's examples; the blocks there are read ahead. Null: it goes on with the
@@ -54,6 +54,8 @@ class StreamedRows {
   // The blocks and rows of examples. Errors: those of BlockCache.
   absl::Status FindExamples(const Ticket& ticket, const std::vector<ExamplePlace>& places,
                             Picks* picks);
+  // All rows of a query of a block.
+  static absl::Status AddQuery(size_t part, uint32_t block, int64_t index, Picks* picks);
   static std::vector<const float*> NumbersOf(const Picks& picks, size_t column);
   static void GatherIds(const Picks& picks, size_t column, int64_t* out);
   absl::Status GatherFeature(int index, const Picks& picks, Batch* batch) const;

@@ -25,7 +25,9 @@ TEST_CASE("workers that read other data than the first one are refused", "[datas
 TEST_CASE("workers that read other data than the coordinator are refused, the first one too",
           "[dataset_table]") {
   DatasetTable datasets;
-  datasets.Register(1, {.fingerprint = 7});
+  DatasetSource source;
+  source.fingerprint = 7;
+  datasets.Register(1, source);
   CHECK(datasets.fingerprint(1) == 7);
   CHECK(absl::IsDataLoss(datasets.Check(1, Ready(8))));
   CHECK(datasets.Check(1, Ready(7)).ok());

@@ -137,8 +137,6 @@ TEST_CASE("queries: what they cannot go with is told") {
              Contains("parts are drawn by query"));
   CHECK_THAT(with([](auto* s) { s->mutable_split()->set_by("n"); }),
              Contains("parts are drawn by query"));
-  CHECK_THAT(with([](auto* s) { s->mutable_stream()->set_mode(proto::StreamOptions::ALWAYS); }),
-             Contains("dataset.query: a query's rows may lie in two blocks"));
   CHECK_THAT(with([](auto* s) { s->set_query("nothing"); }), Contains("\"nothing\""));
 }
 
