@@ -1,3 +1,4 @@
+// Rows of a block by part, drawn by row or by query; labels; what parts of the files add; memory.
 #include "runtime/data/stream/index_tally.h"
 
 #include <algorithm>

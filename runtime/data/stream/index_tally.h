@@ -30,8 +30,8 @@ class IndexTally {
 
   // Adds the rows of a block, and fills in what of `block` they say: which of them are of which
   // part, unless all are `test` rows. `block` has the line of its place, and as carried rows those
-  // of its first query. Errors: InvalidArgument "file:line: ..." for a query that comes again in the
-  // block behind others.
+  // of its first query. Errors: InvalidArgument "file:line: ..." for a query that comes again in
+  // the block behind others.
   absl::Status AddBlock(const Table& rows, const BlockPlace& place, bool test,
                         proto::IndexedBlock* block);
   // Errors: ResourceExhausted for vocabularies that do not fit into memory with what `table` has.
