@@ -25,11 +25,11 @@ class StreamedRows {
   const StreamedSpec& data() const { return *data_; }
 
   // Returns a tensor for each column: features in the order of the spec, "label", those of queries,
-  // "example_id". With `order_key` the training part is in the order that the key draws, else in the order of the
-  // files. `sample_key` draws the samples of long lists. Errors: those of ParseBlock;
-  // ResourceExhausted for a batch with 2^31 values. `ahead`: where this task will go on after the
-  // window of the ticket's examples; the blocks there are read ahead. Null: it goes on with the
-  // window that follows.
+  // "example_id". With `order_key` the training part is in the order that the key draws, else in
+  // the order of the files. `sample_key` draws the samples of long lists. Errors: those of
+  // ParseBlock; ResourceExhausted for a batch with 2^31 values. `ahead`: where this task will go on
+  // after the window of the ticket's examples; the blocks there are read ahead. Null: it goes on
+  // with the window that follows.
   struct Ordered {
     Ticket ticket;
     std::optional<uint64_t> order_key;
