@@ -31,6 +31,7 @@ std::string Endpoint() { return Variable({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_U
 #ifdef COXSWAIN_ARROW_S3
 // Seconds until a connection is there, and without a byte.
 constexpr double kConnectTimeout = 10, kRequestTimeout = 30;
+constexpr int64_t kAttempts = 5;
 
 bool IsYes(const std::string& text) { return text == "YES" || text == "yes" || text == "1"; }
 
@@ -47,6 +48,7 @@ arrow::Result<Store> ConnectStore(const std::string& bucket) {
                                      : arrow::fs::S3Options::Defaults();
   options.connect_timeout = kConnectTimeout;
   options.request_timeout = kRequestTimeout;
+  options.retry_strategy = arrow::fs::S3RetryStrategy::GetAwsStandardRetryStrategy(kAttempts);
   options.region = Variable({"AWS_REGION", "AWS_DEFAULT_REGION"});
   if (const std::string endpoint = Endpoint(); !endpoint.empty()) {
     const size_t scheme = endpoint.find("://");

@@ -202,6 +202,9 @@ TEST_CASE("remote files: what a store refuses is told by address, and what may p
     INFO(file.status().ToString());
     CHECK(file.ok());
     CHECK(store.requests() == before + 3);
+    store.FailNext(1000, 503);
+    CHECK(absl::IsUnavailable(OpenDataFile("s3://b/a.csv").status()));
+    CHECK(store.requests() == before + 3 + 5);
   }
   // Nobody listens any more.
   const auto lost = OpenDataFile("s3://b/a.csv").status();
