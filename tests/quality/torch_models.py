@@ -44,13 +44,14 @@ torch.set_default_dtype(torch.float64)
 A = [f'a{i}' for i in range(20)]
 B = [f'b{i}' for i in range(9)]
 TAGS = [f't{i}' for i in range(7)]
+QUERY = 10  # rows
 
 
 def made_up_rows(count, seed, known=True):
   """Rows of values and numbers, and labels that go by them."""
   draw = random.Random(seed)
   rows = []
-  for _ in range(count):
+  for i in range(count):
     a, b = draw.randrange(len(A)), draw.randrange(len(B))
     tags = draw.sample(range(len(TAGS)), draw.randrange(4))
     x, y = round(draw.gauss(0, 1), 3), round(draw.uniform(-1, 1), 3)
@@ -64,6 +65,7 @@ def made_up_rows(count, seed, known=True):
         'click': int(truth + draw.gauss(0, 0.5) > 0),
         'stars': round(truth + draw.gauss(0, 0.3), 3),
         'class': min(3, max(0, int(truth + 2))),
+        'query': i // QUERY,
     })
   return rows
 
@@ -496,6 +498,26 @@ def of_huber(scores, rows):
   return F.huber_loss(scores[:, 0], rows.labels('stars'), delta=0.5)
 
 
+def of_listnet(scores, rows):
+  """Cao et al., 2007: the cross-entropy of two softmaxes over a query's rows."""
+  s, y = scores.view(-1, QUERY), rows.labels('class').view(-1, QUERY)
+  return F.cross_entropy(s, F.softmax(y, 1))
+
+
+def of_lambdarank(scores, rows):
+  """Burges, 2010: pairs weighed by how much NDCG changes when they change places."""
+  losses = []
+  for s, y in zip(scores.view(-1, QUERY), rows.labels('class').view(-1, QUERY)):
+    place = torch.empty(QUERY, dtype=torch.int64)
+    place[s.argsort(descending=True)] = torch.arange(QUERY)
+    gain, discount = 2**y - 1, 1 / torch.log2(place + 2.0)
+    best = (gain.sort(descending=True).values / torch.log2(torch.arange(QUERY) + 2.0)).sum()
+    change = (gain[:, None] - gain) * (discount[:, None] - discount) / best.clamp(min=1e-9)
+    pairs = y[:, None] > y
+    losses.append((change.abs() * F.softplus(s - s[:, None]))[pairs].sum())
+  return torch.stack(losses).mean()
+
+
 def of_number(scores, rows):
   return F.mse_loss(scores[:, 0], rows.labels('stars'))
 
@@ -563,6 +585,7 @@ class Case:
   says: object  # scores of a line of predictions
   features: list = field(default_factory=lambda: VALUES)
   visits: bool = False  # rows of made_up_visits
+  queries: bool = False  # an example is the rows of a query
   rate: float = RATE
   steps: int = STEPS
 
@@ -591,6 +614,11 @@ CASES = [
          {**CHANCE, 'loss': {'kind': 'focal'}}, of_focal, says_score),
     Case('mlp, huber', Mlp, {'kind': 'mlp', 'hidden': [16, 8]},
          {**NUMBER, 'loss': {'kind': 'huber', 'delta': 0.5}}, of_huber, says_number),
+    Case('mlp, listnet', Mlp, {'kind': 'mlp', 'hidden': [16, 8]},
+         {**CLASS, 'loss': {'kind': 'listnet'}}, of_listnet, says_number, queries=True),
+    Case('mlp, lambdarank', Mlp, {'kind': 'mlp', 'hidden': [16, 8]},
+         {**CLASS, 'loss': {'kind': 'lambdarank'}}, of_lambdarank, says_number, queries=True,
+         rate=0.02),
     Case('wide_deep', WideDeep, {'kind': 'wide_deep', 'deep': {'hidden': [16, 8]}}, CHANCE,
          of_chance, says_score),
     Case('deepfm', DeepFm, {'kind': 'deepfm', 'dim': 8, 'hidden': [16, 8]}, CHANCE, of_chance,
@@ -646,7 +674,8 @@ def train(args, case, folder, steps, count):
   """The model after some steps, each on all rows."""
   optimizer = {'kind': 'sgd', 'learning_rate': case.rate}
   job = {
-      'name': 'case', 'dataset': {'path': 'rows.csv'}, 'features': case.features,
+      'name': 'case', 'features': case.features,
+      'dataset': {'path': 'rows.csv', **({'query': 'query'} if case.queries else {})},
       'model': case.model, 'optimizer': {'table': optimizer, 'dense': optimizer}, **case.job,
       'train': {'steps': steps, 'batch_size': count, 'seed': 3, 'deterministic': True,
                 'device': 'cpu', 'consistency': {'mode': 'sync', 'replicas': 1}},
@@ -702,13 +731,14 @@ def check(args, case):
   else:
     rows, unseen = made_up_rows(500, 1), made_up_rows(200, 2, known=ITEM in case.features)
     write(folder / 'rows.csv', rows)
-  saved = train(args, case, folder, case.steps, len(rows))
+  count = len(rows) // QUERY if case.queries else len(rows)
+  saved = train(args, case, folder, case.steps, count)
   module = case.module(saved)
   missing = set(saved.variables) - {name for name, _, _ in module.bound}
   if missing:
     sys.exit(f'torch_models: {case.name}: PyTorch\'s model lacks {", ".join(sorted(missing))}')
   scores = compare_scores(args, case, folder, saved, module, unseen)
-  after = train(args, case, folder, case.steps + 1, len(rows))
+  after = train(args, case, folder, case.steps + 1, count)
   step, name = compare_step(case, saved, after, module, rows)
   return scores, step, name
 
