@@ -155,10 +155,12 @@ TEST_CASE("the job shown in docs/job.md is valid") {
 
 TEST_CASE("every example is a valid job with paths from its own directory") {
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(kRoot + "/examples")) {
-    const std::string name = entry.path().filename().string();
-    const bool faults = name == "chaos.yaml" || name == "soak.yaml";  // no jobs
-    if (entry.path().extension() == ".yaml" && !faults) files.push_back(entry.path().string());
+  for (const char* folder : {"/examples", "/examples/quality"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(kRoot + folder)) {
+      const std::string name = entry.path().filename().string();
+      const bool faults = name == "chaos.yaml" || name == "soak.yaml";  // no jobs
+      if (entry.path().extension() == ".yaml" && !faults) files.push_back(entry.path().string());
+    }
   }
   std::sort(files.begin(), files.end());
   CHECK(files.size() >= 3);
