@@ -62,6 +62,26 @@ struct Trained {
   std::string test_file;
 };
 
+// The same rows in the same order, scores within rounding: products of blocks of another height may
+// be added up in another order.
+void CheckSameScores(const std::string& found, const std::string& wanted) {
+  const std::vector<std::string> a = Lines(found), b = Lines(wanted);
+  REQUIRE(!b.empty());
+  REQUIRE(a.size() == b.size());
+  CHECK(a[0] == b[0]);
+  for (size_t i = 1; i < a.size(); ++i) {
+    CAPTURE(i, a[i], b[i]);
+    const std::vector<std::string> one = absl::StrSplit(a[i], ','),
+                                   other = absl::StrSplit(b[i], ',');
+    REQUIRE(one.size() == other.size());
+    for (size_t k = 0; k < one.size(); ++k) {
+      double x = 0, y = 0;
+      REQUIRE((absl::SimpleAtod(one[k], &x) && absl::SimpleAtod(other[k], &y)));
+      CHECK(x == Approx(y).margin(1e-6));
+    }
+  }
+}
+
 TEST_CASE("predict: a model brings the tables that its job joins, ranges and combinations",
           "[predict]") {
   const DataFiles files;
@@ -292,12 +312,12 @@ TEST_CASE("predict: Parquet files say what CSV files of the same rows do, in the
     const auto found = trained.Predict({"--input", parquet});
     CAPTURE(found.err);
     CHECK(found.code == 0);
-    CHECK(found.out == wanted.out);
+    CheckSameScores(found.out, wanted.out);
   }
   // Under another name the flag says so; else it is no CSV.
   fs::copy(trained.files.Path("rows7.parquet"), trained.files.Path("rows.bin"));
   const std::string named = trained.files.Path("rows.bin");
-  CHECK(trained.Predict({"--input", named, "--input-format", "parquet"}).out == wanted.out);
+  CheckSameScores(trained.Predict({"--input", named, "--input-format", "parquet"}).out, wanted.out);
   CHECK(trained.Predict({"--input", named}).code == 2);
   const auto no_column = WriteParquet(trained.files, trained.files.Write("c.csv", "color\nred\n"),
                                       "c.parquet", 10, {"color:text"});
