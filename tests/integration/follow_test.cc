@@ -113,6 +113,39 @@ TEST_CASE("a job that follows ends when nothing has come for long enough, or its
   CHECK(ReadJson(clicks.files().Path("report.json"))["examples"] == 16);
 }
 
+TEST_CASE("a job that follows trains once on each query of each file, however blocks cut them",
+          "[follow]") {
+  Clicks clicks;
+  // Queries of 7 rows, whose last one in a file is shorter; blocks of 200 bytes have about 14 rows.
+  constexpr int kRowsPerQuery = 7;
+  const std::vector<int> file_rows = {30, 100, 3};
+  int row = 0, queries = 0, query = 0;
+  for (size_t file = 0; file < file_rows.size(); ++file) {
+    std::string text = "search,n,color,size,clicked\n";
+    for (int i = 0; i < file_rows[file]; ++i, ++row) {
+      if (i % kRowsPerQuery == 0) query = queries++;
+      absl::StrAppend(&text, "s", query, ",", row, ",", row % 3 == 0 ? "red" : "blue", ",", row % 7,
+                      ",", row % 3 == 0 ? 1 : 0, "\n");
+    }
+    const std::string written =
+        clicks.files().Write(absl::StrCat("clicks/", file, ".csv.tmp"), text);
+    fs::rename(written, clicks.files().Path(absl::StrCat("clicks/", file, ".csv")));
+  }
+  clicks.End();
+  const auto result = Coxswain(clicks.Train(
+      {"--local", "2x2", "--set", "dataset.query=search", "--set", "loss={kind: lambdarank}",
+       "--set", "model={kind: mlp, hidden: [4]}", "--set", "train.batch_size=2"}));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json report = ReadJson(clicks.files().Path("report.json"));
+  INFO(report.dump());
+  CHECK(report["examples"] == queries);
+  CHECK(report["visitation"]["examples"] == queries);
+  CHECK(report["visitation"]["missing"] == 0);
+  CHECK(report["visitation"]["repeated"] == 0);
+  CHECK(report["updates"]["applied"] == report["steps"]);
+}
+
 TEST_CASE("a job that follows goes on with smaller learning rates within an epoch", "[follow]") {
   Clicks clicks;
   clicks.Add("a.csv", 100);
