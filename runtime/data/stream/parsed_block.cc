@@ -256,6 +256,36 @@ absl::Status ReadPieces(const StreamedSpec& data, const std::vector<proto::Index
   return absl::OkStatus();
 }
 
+// Moves all columns of one value in each row to the block's cells.
+void KeepByRows(const proto::DatasetSpec& spec, int64_t rows, ParsedBlock* parsed) {
+  const auto of_numbers = [](const std::vector<float>& numbers) {
+    return CellColumn{.numbers = numbers.empty() ? nullptr : numbers.data()};
+  };
+  std::vector<CellColumn> columns;
+  for (int i = 0; i < spec.features_size(); ++i) {
+    const ParsedColumn& column = parsed->columns[static_cast<size_t>(i)];
+    const bool vector = spec.features(i).kind() == proto::FeatureSpec::VECTOR;
+    columns.push_back(vector ? CellColumn() : of_numbers(column.numbers));
+    columns.back().narrow = column.ids.narrow();
+    columns.back().wide = column.ids.wide();
+  }
+  columns.push_back(of_numbers(parsed->labels));
+  columns.push_back(of_numbers(parsed->weights));
+  for (const std::vector<float>& numbers : parsed->named_labels) {
+    columns.push_back(of_numbers(numbers));
+  }
+  parsed->cells = RowCells(columns, rows);
+  for (size_t i = 0; i < parsed->columns.size(); ++i) {
+    ParsedColumn& column = parsed->columns[i];
+    if (!parsed->cells.Has(i)) continue;
+    column.numbers = {};
+    column.ids = {};
+  }
+  parsed->labels = {};
+  parsed->weights = {};
+  for (std::vector<float>& numbers : parsed->named_labels) numbers = {};
+}
+
 // The examples of each part, as they were when the block was indexed.
 void DrawParts(const StreamedSpec& data, const proto::IndexedBlock& block, const Table& table,
                ParsedBlock* parsed) {
@@ -306,6 +336,7 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   parsed->weights.shrink_to_fit();
   parsed->named_labels = std::move(table.named_labels);
   for (std::vector<float>& numbers : parsed->named_labels) numbers.shrink_to_fit();
+  if (data.spec.shuffle()) KeepByRows(data.spec, table.rows, parsed.get());
   parsed->first_row = block.first_row();
   DrawParts(data, block, table, parsed.get());
   const int64_t found[] = {block.training(), block.validation(), block.test()};

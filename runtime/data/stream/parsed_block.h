@@ -14,6 +14,7 @@
 #include "runtime/data/row_places.h"
 #include "runtime/data/split.h"
 #include "runtime/data/stream/kept_files.h"
+#include "runtime/data/stream/row_cells.h"
 #include "runtime/data/stream/unpacked_files.h"
 #include "runtime/data/table.h"
 
@@ -27,6 +28,9 @@ struct ParsedColumn {
 
 // Thread model: immutable.
 struct ParsedBlock {
+  // All columns of one value in each row, if the rows are to be shuffled: then they are not below.
+  // Its columns: the features, the label, the weight, and NamedLabels of the spec.
+  RowCells cells;
   std::vector<ParsedColumn> columns;  // parallel to the spec's features
   std::vector<float> labels;          // empty when the label is a feature or there is none
   std::vector<float> weights;         // empty when rows have none

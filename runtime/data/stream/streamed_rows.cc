@@ -12,6 +12,7 @@
 #include "runtime/data/permutation.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
+#include "runtime/data/stream/row_cells.h"
 #include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::data {
@@ -31,19 +32,14 @@ Tensor NewColumn(DType dtype, int64_t size, T** out) {
 
 }  // namespace
 
-// Where a row of an example is: in one of the batch's blocks.
-struct StreamedRows::Pick {
-  uint32_t block;
-  uint32_t row;
-};
-
 // The examples of a batch. They are anywhere in their blocks, so that nearly every read misses the
 // cache. The loops read nothing else, so that many misses overlap.
 struct StreamedRows::Picks {
   std::vector<BlockCache::Block> blocks;  // held
-  std::vector<Pick> picks;
+  std::vector<CellRow> picks;
   std::vector<int64_t> numbers;     // of examples: of rows, or of queries
   std::vector<int32_t> query_ends;  // where examples are queries: behind the last row of each
+  std::vector<CellTarget> targets;  // columns of one value that are still to be gathered
   int64_t begin = 0;
   uint64_t sample_key = 0;
 
@@ -59,7 +55,7 @@ struct StreamedRows::Picks {
   // A number of such a column for each example.
   template <typename T, typename Out>
   void Gather(const std::vector<const T*>& columns, Out* out) const {
-    for (const Pick& pick : picks) *out++ = columns[pick.block][pick.row];
+    for (const CellRow& pick : picks) *out++ = columns[pick.block][pick.row];
   }
 };
 
@@ -163,7 +159,7 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
   const auto lists_of =
       picks.OfBlocks([at](const ParsedBlock& block) { return &block.columns[at].lists; });
   const auto length = [&](int64_t i) {
-    const Pick& pick = picks.picks[static_cast<size_t>(i)];
+    const CellRow& pick = picks.picks[static_cast<size_t>(i)];
     const int64_t* const offsets = lists_of[pick.block]->offsets.data();
     return offsets[pick.row + 1] - offsets[pick.row];
   };
@@ -178,7 +174,7 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
   Tensor of_weights;
   if (weighted) of_weights = NewColumn(DType::kF32, ends[picks.size()], &weights);
   for (int64_t i = 0; i < picks.size(); ++i) {
-    const Pick& pick = picks.picks[static_cast<size_t>(i)];
+    const CellRow& pick = picks.picks[static_cast<size_t>(i)];
     const RaggedIds& lists = *lists_of[pick.block];
     const auto first = static_cast<size_t>(lists.offsets[pick.row]);
     const auto take = [&](uint32_t value) {
@@ -203,11 +199,6 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
   return absl::OkStatus();
 }
 
-std::vector<const float*> StreamedRows::NumbersOf(const Picks& picks, size_t column) {
-  return picks.OfBlocks(
-      [column](const ParsedBlock& block) { return block.columns[column].numbers.data(); });
-}
-
 void StreamedRows::GatherIds(const Picks& picks, size_t column, int64_t* out) {
   const auto narrow = picks.OfBlocks(
       [column](const ParsedBlock& block) { return block.columns[column].ids.narrow(); });
@@ -219,8 +210,35 @@ void StreamedRows::GatherIds(const Picks& picks, size_t column, int64_t* out) {
   } else if (std::all_of(narrow.begin(), narrow.end(), none)) {
     picks.Gather(wide, out);
   } else {
-    for (const Pick& pick : picks.picks) {
+    for (const CellRow& pick : picks.picks) {
       *out++ = picks.blocks[pick.block]->columns[column].ids[pick.row];
+    }
+  }
+}
+
+void StreamedRows::GatherNumbers(const Picks& picks, size_t column, float* out) const {
+  const auto features = static_cast<size_t>(data_->spec.features_size());
+  picks.Gather(picks.OfBlocks([=](const ParsedBlock& block) {
+    if (column < features) return block.columns[column].numbers.data();
+    if (column == features) return block.labels.data();
+    if (column == features + 1) return block.weights.data();
+    return block.named_labels[column - features - 2].data();
+  }),
+               out);
+}
+
+void StreamedRows::GatherTargets(const Picks& picks) const {
+  if (picks.size() == 0 || picks.targets.empty()) return;
+  if (data_->spec.shuffle()) {
+    const auto cells = picks.OfBlocks([](const ParsedBlock& block) { return &block.cells; });
+    GatherCells(cells, picks.picks, picks.targets);
+    return;
+  }
+  for (const CellTarget& target : picks.targets) {
+    if (target.ids != nullptr) {
+      GatherIds(picks, target.column, target.ids);
+    } else {
+      GatherNumbers(picks, target.column, target.numbers);
     }
   }
 }
@@ -271,34 +289,39 @@ absl::Status StreamedRows::FindExamples(const Ticket& ticket,
     const bool all = !rows.empty() && rows.back() + size_t{1} == rows.size();
     return all ? nullptr : rows.data();
   });
-  for (Pick& pick : picks->picks) {
+  for (CellRow& pick : picks->picks) {
     if (rows_of[pick.block] != nullptr) pick.row = rows_of[pick.block][pick.row];
   }
   return absl::OkStatus();
 }
 
-absl::Status StreamedRows::GatherFeature(int index, const Picks& picks, Batch* batch) const {
+void StreamedRows::AddNumbers(size_t column, Picks* picks, Batch* batch) {
+  CellTarget target{.column = column};
+  batch->push_back(NewColumn(DType::kF32, picks->size(), &target.numbers));
+  picks->targets.push_back(target);
+}
+
+absl::Status StreamedRows::AddFeature(int index, Picks* picks, Batch* batch) const {
   const FeatureSpec& feature = data_->spec.features(index);
   const size_t at = static_cast<size_t>(index);
   if (feature.kind() == FeatureSpec::NUMERIC) {
-    float* out = nullptr;
-    batch->push_back(NewColumn(DType::kF32, picks.size(), &out));
-    picks.Gather(NumbersOf(picks, at), out);
+    AddNumbers(at, picks, batch);
     return absl::OkStatus();
   }
   if (feature.kind() == FeatureSpec::VECTOR) {
     const int64_t width = feature.width();
-    float* out = batch->emplace_back(NewNumbers(picks.size(), width)).mutable_data<float>();
-    const auto numbers = NumbersOf(picks, at);
-    for (const Pick& pick : picks.picks) {
+    float* out = batch->emplace_back(NewNumbers(picks->size(), width)).mutable_data<float>();
+    const auto numbers = picks->OfBlocks(
+        [at](const ParsedBlock& block) { return block.columns[at].numbers.data(); });
+    for (const CellRow& pick : picks->picks) {
       out = std::copy_n(numbers[pick.block] + pick.row * width, width, out);
     }
     return absl::OkStatus();
   }
-  if (feature.multi_valued()) return GatherLists(index, picks, batch);
-  int64_t* out = nullptr;
-  batch->push_back(NewColumn(DType::kI64, picks.size(), &out));
-  GatherIds(picks, at, out);
+  if (feature.multi_valued()) return GatherLists(index, *picks, batch);
+  CellTarget target{.column = at};
+  batch->push_back(NewColumn(DType::kI64, picks->size(), &target.ids));
+  picks->targets.push_back(target);
   return absl::OkStatus();
 }
 
@@ -314,26 +337,14 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
   }
   Batch batch;
   for (int i = 0; i < data_->spec.features_size(); ++i) {
-    RETURN_IF_ERROR(GatherFeature(i, picks, &batch));
+    RETURN_IF_ERROR(AddFeature(i, &picks, &batch));
   }
-  if (!data_->spec.label().column().empty()) {
-    float* out = nullptr;
-    batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
-    picks.Gather(picks.OfBlocks([](const ParsedBlock& block) { return block.labels.data(); }), out);
-  }
-  if (!data_->spec.label().weight().empty()) {
-    float* out = nullptr;
-    batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
-    picks.Gather(picks.OfBlocks([](const ParsedBlock& block) { return block.weights.data(); }),
-                 out);
-  }
-  for (size_t i = 0; i < named_labels_; ++i) {
-    float* out = nullptr;
-    batch.push_back(NewColumn(DType::kF32, picks.size(), &out));
-    picks.Gather(
-        picks.OfBlocks([i](const ParsedBlock& block) { return block.named_labels[i].data(); }),
-        out);
-  }
+  size_t column = static_cast<size_t>(data_->spec.features_size());
+  if (!data_->spec.label().column().empty()) AddNumbers(column, &picks, &batch);
+  if (!data_->spec.label().weight().empty()) AddNumbers(column + 1, &picks, &batch);
+  column += 2;
+  for (size_t i = 0; i < named_labels_; ++i) AddNumbers(column + i, &picks, &batch);
+  GatherTargets(picks);
   if (!data_->spec.query().empty()) {
     AppendQueries<int64_t>(picks.query_ends, picks.numbers, &batch);
   }

@@ -45,7 +45,6 @@ class StreamedRows {
   BlockCache::Counters counters() const { return cache_->counters(); }
 
  private:
-  struct Pick;
   struct Picks;
 
   std::vector<ExamplePlace> Places(const Ticket& ticket, std::optional<uint64_t> order_key);
@@ -56,9 +55,13 @@ class StreamedRows {
                             Picks* picks);
   // All rows of a query of a block.
   static absl::Status AddQuery(size_t part, uint32_t block, int64_t index, Picks* picks);
-  static std::vector<const float*> NumbersOf(const Picks& picks, size_t column);
+  // Makes the tensors of a feature, of a column of numbers. What has one value in each row is
+  // gathered later, all columns together.
+  absl::Status AddFeature(int index, Picks* picks, Batch* batch) const;
+  static void AddNumbers(size_t column, Picks* picks, Batch* batch);
+  void GatherTargets(const Picks& picks) const;
   static void GatherIds(const Picks& picks, size_t column, int64_t* out);
-  absl::Status GatherFeature(int index, const Picks& picks, Batch* batch) const;
+  void GatherNumbers(const Picks& picks, size_t column, float* out) const;
   absl::Status GatherLists(int index, const Picks& picks, Batch* batch) const;
 
   const std::shared_ptr<const StreamedSpec> data_;
