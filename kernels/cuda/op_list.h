@@ -29,6 +29,7 @@
   X(reshape_ops, AddReshapeOps)             \
   X(row_ops, AddRowOps)                     \
   X(sampled_softmax, AddSampledSoftmax)     \
+  X(sequence_ops, AddSequenceOps)           \
   X(slice_ops, AddSliceOps)                 \
   X(softmax, AddSoftmaxOps)                 \
   X(source_ops, AddSourceOps)               \

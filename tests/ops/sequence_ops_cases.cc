@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
 
@@ -41,11 +43,59 @@ OP_CASES(sequence_ops) {
                     .inputs = {offsets, I64({4}, {9, 9, 9, 9})},
                     .attrs = {{"most", int64_t{1}}},
                     .expected = {I64({4}, {1, 1, 0, 0})}});
+  cases->push_back({.op = "FromEnd",
+                    .label = "an empty sequence first, two between, one at the end",
+                    .inputs = {I32({7}, {0, 0, 2, 2, 2, 3, 3}), I64({3}, {9, 9, 9})},
+                    .expected = {I64({3}, {1, 0, 0})}});
+  cases->push_back({.op = "FromEnd",
+                    .label = "a long sequence",
+                    .inputs = {I32({3}, {0, 1, 600}), RandomF32({600}, 31)},
+                    .attrs = {{"most", int64_t{97}}},
+                    .verify = [](const std::vector<Tensor>& out) {
+                      const int64_t* const behind = out[0].data<int64_t>();
+                      CHECK(behind[0] == 0);
+                      for (int64_t i = 1; i < 600; ++i) {
+                        CHECK(behind[i] == std::min<int64_t>(97, 599 - i));
+                      }
+                    }});
+  cases->push_back({.op = "FromEnd",
+                    .label = "a sequence without values",
+                    .inputs = {I32({2}, {0, 0}), I64({0}, {})},
+                    .expected = {I64({0}, {})}});
+  cases->push_back({.op = "FromEnd",
+                    .label = "no sequence",
+                    .inputs = {I32({1}, {0}), I64({0}, {})},
+                    .expected = {I64({0}, {})}});
   cases->push_back({.op = "LastRows",
                     .label = "zeros of an empty sequence",
                     .inputs = {q, offsets},
                     .differentiate = {0},
                     .expected = {F32({3, 2}, {-0.75f, 2, 0, 0, 0.3f, 0.6f})}});
+  cases->push_back({.op = "LastRows",
+                    .label = "rows of 33 columns",
+                    .inputs = {RandomF32({70, 33}, 32), I32({6}, {0, 1, 1, 32, 69, 70})},
+                    .differentiate = {0}});
+  cases->push_back({.op = "LastRows",
+                    .label = "no rows",
+                    .inputs = {RandomF32({0, 3}, 33), I32({3}, {0, 0, 0})},
+                    .expected = {F32({2, 3}, {0, 0, 0, 0, 0, 0})}});
+  cases->push_back({.op = "LastRows",
+                    .label = "no sequence",
+                    .inputs = {RandomF32({0, 3}, 33), I32({1}, {0})},
+                    .expected = {F32({0, 3}, {})}});
+  cases->push_back({.op = "LastRows",
+                    .label = "no columns",
+                    .inputs = {RandomF32({2, 0}, 33), I32({2}, {0, 2})},
+                    .expected = {F32({1, 0}, {})}});
+  cases->push_back(
+      {.op = "LastRowsGrad",
+       .label = "rows of 33 columns",
+       .inputs = {RandomF32({5, 33}, 34), RandomF32({70, 33}, 32), I32({6}, {0, 1, 1, 32, 69, 70})},
+       .differentiate = {0}});
+  cases->push_back({.op = "LastRowsGrad",
+                    .label = "no rows",
+                    .inputs = {RandomF32({2, 3}, 35), RandomF32({0, 3}, 33), I32({3}, {0, 0, 0})},
+                    .expected = {F32({0, 3}, {})}});
   cases->push_back({.op = "LastRowsGrad",
                     .label = "to the last rows alone",
                     .inputs = {F32({3, 2}, {1, 2, 3, 4, 5, 6}), q, offsets},
