@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tests/ops/op_case.h"
@@ -28,6 +29,54 @@ OP_CASES(sequence_ops) {
                     .inputs = {q, k, v, offsets},
                     .attrs = {{"heads", int64_t{2}}},
                     .differentiate = {0, 1, 2}});
+  // Of 1, 0, 40, 9 and 2 rows: more than a GPU's kernel takes at a time, and not a multiple of it.
+  const Tensor lengths = I32({6}, {0, 1, 1, 41, 50, 52});
+  const auto matrix = [](uint64_t seed) { return RandomF32({52, 15}, seed, -2, 2); };
+  cases->push_back({.op = "CausalAttention",
+                    .label = "three heads, long and short sequences",
+                    .inputs = {matrix(21), matrix(22), matrix(23), lengths},
+                    .attrs = {{"heads", int64_t{3}}},
+                    .differentiate = {0, 1, 2}});
+  cases->push_back({.op = "CausalAttention",
+                    .label = "one head of 35 columns",
+                    .inputs = {RandomF32({10, 35}, 24), RandomF32({10, 35}, 25),
+                               RandomF32({10, 35}, 26), I32({3}, {0, 3, 10})},
+                    .differentiate = {0, 1, 2}});
+  cases->push_back({.op = "CausalAttention",
+                    .label = "no rows",
+                    .inputs = {F32({0, 2}, {}), F32({0, 2}, {}), F32({0, 2}, {}), I32({2}, {0, 0})},
+                    .expected = {F32({0, 2}, {})}});
+  cases->push_back({.op = "CausalAttention",
+                    .label = "no columns",
+                    .inputs = {F32({2, 0}, {}), F32({2, 0}, {}), F32({2, 0}, {}), I32({2}, {0, 2})},
+                    .expected = {F32({2, 0}, {})}});
+  // Scores that overflow the exponential unless their largest is taken off.
+  cases->push_back({.op = "CausalAttention",
+                    .label = "large scores: the largest takes all",
+                    .inputs = {F32({3, 1}, {1, 1, 1}), F32({3, 1}, {-1000, 2000, 1000}),
+                               F32({3, 1}, {3, 5, 7}), I32({2}, {0, 3})},
+                    .expected = {F32({3, 1}, {3, 5, 5})}});
+  const float nan = std::nanf(""), inf = std::numeric_limits<float>::infinity();
+  cases->push_back({.op = "CausalAttention",
+                    .label = "what is no number reaches neither back nor another sequence",
+                    .inputs = {F32({4, 1}, {0, 0, 0, 0}), F32({4, 1}, {1, nan, 1, 1}),
+                               F32({4, 1}, {3, inf, 5, 7}), I32({3}, {0, 3, 4})},
+                    .expected = {F32({4, 1}, {3, nan, nan, 7})}});
+  cases->push_back({.op = "CausalAttentionGrad",
+                    .label = "three heads, long and short sequences",
+                    .inputs = {matrix(27), matrix(21), matrix(22), matrix(23), lengths},
+                    .attrs = {{"heads", int64_t{3}}}});
+  cases->push_back(
+      {.op = "CausalAttentionGrad",
+       .label = "what is no number reaches no other sequence",
+       .inputs = {F32({2, 1}, {1, nan}), F32({2, 1}, {1, nan}), F32({2, 1}, {1, inf}),
+                  F32({2, 1}, {1, nan}), I32({3}, {0, 1, 2})},
+       .expected = {F32({2, 1}, {0, nan}), F32({2, 1}, {0, nan}), F32({2, 1}, {1, nan})}});
+  cases->push_back({.op = "CausalAttentionGrad",
+                    .label = "no rows",
+                    .inputs = {F32({0, 2}, {}), F32({0, 2}, {}), F32({0, 2}, {}), F32({0, 2}, {}),
+                               I32({1}, {0})},
+                    .expected = {F32({0, 2}, {}), F32({0, 2}, {}), F32({0, 2}, {})}});
   // A sequence of one row: its weight is 1, whatever the scores are.
   cases->push_back({.op = "CausalAttentionGrad",
                     .label = "a row alone",
