@@ -25,6 +25,7 @@
   X(pair_dot, AddPairDot)                   \
   X(pairwise_dots, AddPairwiseDots)         \
   X(random_ops, AddRandomOps)               \
+  X(ranking_losses, AddRankingLosses)       \
   X(reduce_ops, AddReduceOps)               \
   X(reshape_ops, AddReshapeOps)             \
   X(row_ops, AddRowOps)                     \

@@ -243,6 +243,42 @@ TEST_CASE("scores that grow and ones that are infinite are attended to on the de
   }
 }
 
+TEST_CASE("queries of any lengths are ranked on the device") {
+  const std::vector<std::vector<int32_t>> all = {
+      {1}, {1, 0, 2, 31, 32, 33, 300}, {1500}, {0, 1100, 1200}, std::vector<int32_t>(70, 3)};
+  for (const std::vector<int32_t>& lengths : all) {
+    const Tensor offsets = OffsetsOf(lengths);
+    const auto queries = static_cast<int64_t>(lengths.size());
+    const int64_t rows = offsets.data<int32_t>()[queries];
+    // Scores of which many are equal, and labels of which most are.
+    Tensor scores = RandomF32({rows}, 605, -20, 20), labels = RandomF32({rows}, 606, -8, 4);
+    for (int64_t i = 0; i < rows; ++i) {
+      scores.mutable_data<float>()[i] = std::floor(scores.data<float>()[i]) / 8;
+      labels.mutable_data<float>()[i] = std::max(0.0f, std::ceil(labels.data<float>()[i]));
+    }
+    const Tensor g = RandomF32({queries}, 607);
+    const std::string label = absl::StrCat("queries of ", absl::StrJoin(lengths, " "), " rows");
+    CheckOnDevice(
+        {.op = "ListNet", .label = label, .inputs = {scores, labels, offsets}, .tolerance = 1e-4});
+    CheckOnDevice({.op = "ListNetGrad",
+                   .label = label,
+                   .inputs = {g, scores, labels, offsets},
+                   .tolerance = 1e-4});
+    for (const int64_t truncate : {0, 10}) {
+      CheckOnDevice({.op = "LambdaRank",
+                     .label = label,
+                     .inputs = {scores, labels, offsets},
+                     .attrs = {{"truncate", truncate}},
+                     .tolerance = 1e-4});
+      CheckOnDevice({.op = "LambdaRankGrad",
+                     .label = label,
+                     .inputs = {g, scores, labels, offsets},
+                     .attrs = {{"truncate", truncate}},
+                     .tolerance = 1e-4});
+    }
+  }
+}
+
 TEST_CASE("products have the shapes of their inputs, transposed or not") {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
