@@ -1,8 +1,8 @@
 // Losses of queries and their gradients; the formulas are in kernels/ranking_losses.cc.
 //
-// ListNet: a team of threads for each query. LambdaRank: a thread for each row goes over the rows of
-// its query, for its rank and then for the pairs that it is in, so that a gradient is a sum in one
-// order; what belongs to a query is summed up by a team.
+// ListNet: a team of threads for each query. LambdaRank: a thread for each row goes over the rows
+// of its query, for its rank and then for the pairs that it is in, so that a gradient is a sum in
+// one order; what belongs to a query is summed up by a team.
 #include "kernels/cuda/op_list.h"
 #include "kernels/cuda/segments.h"
 
