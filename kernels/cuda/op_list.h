@@ -25,10 +25,12 @@
   X(pair_dot, AddPairDot)                   \
   X(pairwise_dots, AddPairwiseDots)         \
   X(random_ops, AddRandomOps)               \
+  X(ranking_losses, AddRankingLosses)       \
   X(reduce_ops, AddReduceOps)               \
   X(reshape_ops, AddReshapeOps)             \
   X(row_ops, AddRowOps)                     \
   X(sampled_softmax, AddSampledSoftmax)     \
+  X(sequence_ops, AddSequenceOps)           \
   X(slice_ops, AddSliceOps)                 \
   X(softmax, AddSoftmaxOps)                 \
   X(source_ops, AddSourceOps)               \

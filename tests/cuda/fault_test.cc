@@ -20,6 +20,7 @@ OutputType Floats(Shape shape) { return {DType::kF32, std::move(shape)}; }
 std::vector<FaultCase> IndexFaults() {
   const Tensor rows = RandomF32({4, 3}, 1);
   const Tensor two = RandomF32({2, 3}, 2);
+  const Tensor three = F32({3}, {2, 0, 1});
   const auto far = int64_t{1} << 40;
   return {
       {{.op = "Gather", .inputs = {rows, I64({2}, {1, far})}}, {Floats({2, 3})}, 1, 1, far, 4},
@@ -131,6 +132,84 @@ std::vector<FaultCase> IndexFaults() {
        2,
        2,
        2},
+      {{.op = "FromEnd", .inputs = {I32({2}, {1, 4}), rows}},
+       {{DType::kI64, Shape{4}}},
+       0,
+       0,
+       1,
+       1},
+      {{.op = "FromEnd", .inputs = {I32({2}, {0, 3}), rows}},
+       {{DType::kI64, Shape{4}}},
+       0,
+       1,
+       3,
+       5},
+      {{.op = "FromEnd", .inputs = {I32({1}, {0}), rows}}, {{DType::kI64, Shape{4}}}, 0, 0, 0, 1},
+      {{.op = "LastRows", .inputs = {rows, I32({3}, {0, -2, 4})}}, {Floats({2, 3})}, 1, 1, -2, 5},
+      {{.op = "LastRows", .inputs = {rows, I32({2}, {0, 1 << 30})}},
+       {Floats({1, 3})},
+       1,
+       1,
+       1 << 30,
+       5},
+      {{.op = "LastRowsGrad", .inputs = {RandomF32({3, 3}, 5), rows, I32({4}, {0, 3, 2, 4})}},
+       {Floats({4, 3})},
+       2,
+       2,
+       2,
+       5},
+      {{.op = "CausalAttention", .inputs = {rows, rows, rows, I32({4}, {0, 3, 2, 4})}},
+       {Floats({4, 3})},
+       3,
+       2,
+       2,
+       5},
+      {{.op = "CausalAttention", .inputs = {rows, rows, rows, I32({3}, {0, 2, 1 << 30})}},
+       {Floats({4, 3})},
+       3,
+       2,
+       1 << 30,
+       5},
+      {{.op = "CausalAttentionGrad", .inputs = {rows, rows, rows, rows, I32({3}, {-1, 2, 4})}},
+       {Floats({4, 3}), Floats({4, 3}), Floats({4, 3})},
+       4,
+       0,
+       -1,
+       1},
+      {{.op = "CausalAttentionGrad", .inputs = {rows, rows, rows, rows, I32({2}, {0, 3})}},
+       {Floats({4, 3}), Floats({4, 3}), Floats({4, 3})},
+       4,
+       1,
+       3,
+       5},
+      {{.op = "ListNet", .inputs = {three, three, I32({3}, {0, 3, 2})}}, {Floats({2})}, 2, 2, 2, 4},
+      {{.op = "ListNetGrad", .inputs = {F32({1}, {1}), three, three, I32({2}, {-1, 2})}},
+       {Floats({3})},
+       3,
+       0,
+       -1,
+       4},
+      {{.op = "LambdaRank", .inputs = {three, three, I32({2}, {1, 4})}}, {Floats({1})}, 2, 1, 4, 4},
+      {{.op = "LambdaRank", .inputs = {three, F32({3}, {1, 30.5f, 30}), I32({2}, {0, 1})}},
+       {Floats({1})},
+       1,
+       1,
+       31,
+       31},
+      {{.op = "LambdaRankGrad",
+        .inputs = {F32({1}, {1}), three, F32({3}, {0, 30, -0.25f}), I32({2}, {0, 3})}},
+       {Floats({3})},
+       2,
+       2,
+       -1,
+       31},
+      {{.op = "LambdaRankGrad",
+        .inputs = {F32({1}, {1}), three, F32({3}, {0, 3e38f, 1}), I32({2}, {0, 3})}},
+       {Floats({3})},
+       2,
+       1,
+       int64_t{1} << 62,
+       31},
   };
 }
 
@@ -147,6 +226,20 @@ TEST_CASE("an index out of range is a fault that names input, element and bound"
     CHECK(run.fault.at == fault_case.at);
     CHECK(run.fault.value == fault_case.value);
     CHECK(run.fault.bound == fault_case.bound);
+  }
+}
+
+TEST_CASE("a label that is not finite is a fault that names the element") {
+  const TestedDevice* on = OpenTestedDevice();
+  if (on == nullptr) return;
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    const OpCase op_case = {.op = "LambdaRank",
+                            .inputs = {F32({2}, {1, 2}), F32({2}, {1, bad}), I32({2}, {0, 2})}};
+    const DeviceRun run = RunOnDevice(*on, op_case, {Floats({1})});
+    CHECK(run.message == "");
+    CHECK(run.fault.kind == COX_FAULT_NOT_FINITE);
+    CHECK(run.fault.input == 1);
+    CHECK(run.fault.at == 1);
   }
 }
 

@@ -69,15 +69,6 @@ const std::map<std::string, std::string>& WithoutKernel() {
       {"Unique", "ids stay on the host, where the calls to parameter servers are made"},
       {"UniqueShards", "ids stay on the host"},
       {"FixedUnigramSampler", "it draws ids, which stay on the host"},
-      {"CausalAttention", "there is none yet"},
-      {"CausalAttentionGrad", "there is none yet"},
-      {"FromEnd", "offsets of sequences are on the host"},
-      {"LastRows", "there is none yet"},
-      {"LastRowsGrad", "there is none yet"},
-      {"LambdaRank", "there is none yet"},
-      {"LambdaRankGrad", "there is none yet"},
-      {"ListNet", "there is none yet"},
-      {"ListNetGrad", "there is none yet"},
   };
   return *ops;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -179,6 +181,100 @@ TEST_CASE("pairs of few and of many vectors are multiplied on the device") {
                        .attrs = {{"with_first", with_first}},
                        .tolerance = 1e-4});
       }
+    }
+  }
+}
+
+// Of segments of these lengths, one behind the other.
+Tensor OffsetsOf(const std::vector<int32_t>& lengths) {
+  std::vector<int32_t> offsets = {0};
+  for (const int32_t length : lengths) offsets.push_back(offsets.back() + length);
+  return I32({static_cast<int64_t>(offsets.size())}, offsets);
+}
+
+TEST_CASE("sequences of any lengths attend to what is not behind on the device") {
+  struct Size {
+    std::vector<int32_t> lengths;
+    int64_t heads, width;  // of a head
+  };
+  const std::vector<Size> sizes = {{{1}, 1, 1},
+                                   {{8, 8, 16}, 1, 32},
+                                   {{7, 0, 1, 33, 32, 31, 9}, 3, 5},
+                                   {{65, 64, 63}, 1, 70},
+                                   {std::vector<int32_t>(50, 1), 2, 3},
+                                   {{300, 0, 0, 5}, 2, 33}};
+  for (const Size& size : sizes) {
+    const Tensor offsets = OffsetsOf(size.lengths);
+    const Shape shape = {offsets.data<int32_t>()[size.lengths.size()], size.heads * size.width};
+    const std::string label =
+        absl::StrCat(absl::StrJoin(size.lengths, " "), " rows, heads of ", size.width);
+    const Tensor q = RandomF32(shape, 600, -2, 2), k = RandomF32(shape, 601, -2, 2),
+                 v = RandomF32(shape, 602), g = RandomF32(shape, 603);
+    CheckOnDevice({.op = "CausalAttention",
+                   .label = label,
+                   .inputs = {q, k, v, offsets},
+                   .attrs = {{"heads", size.heads}}});
+    CheckOnDevice({.op = "CausalAttentionGrad",
+                   .label = label,
+                   .inputs = {g, q, k, v, offsets},
+                   .attrs = {{"heads", size.heads}},
+                   .tolerance = 1e-4});
+  }
+}
+
+TEST_CASE("scores that grow and ones that are infinite are attended to on the device") {
+  constexpr int64_t kRows = 100;
+  const Tensor one = F32({kRows, 1}, std::vector<float>(kRows, 1)), v = RandomF32({kRows, 1}, 604);
+  const Tensor offsets = I32({2}, {0, kRows});
+  std::vector<float> rising, hidden(kRows, 1), lost(kRows, 1);
+  for (int i = 0; i < kRows; ++i) rising.push_back(static_cast<float>(3 * i - 150));
+  // None of the first rows counts once there are others: e^-infinity is 0.
+  std::fill(hidden.begin(), hidden.begin() + 40, -std::numeric_limits<float>::infinity());
+  lost[50] = std::nanf("");
+  lost[70] = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& keys : {rising, hidden, lost}) {
+    const Tensor k = F32({kRows, 1}, keys);
+    const std::string label = absl::StrCat("scores from ", keys[0], " to ", keys.back());
+    CheckOnDevice({.op = "CausalAttention", .label = label, .inputs = {one, k, v, offsets}});
+    CheckOnDevice({.op = "CausalAttentionGrad",
+                   .label = label,
+                   .inputs = {one, one, k, v, offsets},
+                   .tolerance = 1e-4});
+  }
+}
+
+TEST_CASE("queries of any lengths are ranked on the device") {
+  const std::vector<std::vector<int32_t>> all = {
+      {1}, {1, 0, 2, 31, 32, 33, 300}, {1500}, {0, 1100, 1200}, std::vector<int32_t>(70, 3)};
+  for (const std::vector<int32_t>& lengths : all) {
+    const Tensor offsets = OffsetsOf(lengths);
+    const auto queries = static_cast<int64_t>(lengths.size());
+    const int64_t rows = offsets.data<int32_t>()[queries];
+    // Scores of which many are equal, and labels of which most are.
+    Tensor scores = RandomF32({rows}, 605, -20, 20), labels = RandomF32({rows}, 606, -8, 4);
+    for (int64_t i = 0; i < rows; ++i) {
+      scores.mutable_data<float>()[i] = std::floor(scores.data<float>()[i]) / 8;
+      labels.mutable_data<float>()[i] = std::max(0.0f, std::ceil(labels.data<float>()[i]));
+    }
+    const Tensor g = RandomF32({queries}, 607);
+    const std::string label = absl::StrCat("queries of ", absl::StrJoin(lengths, " "), " rows");
+    CheckOnDevice(
+        {.op = "ListNet", .label = label, .inputs = {scores, labels, offsets}, .tolerance = 1e-4});
+    CheckOnDevice({.op = "ListNetGrad",
+                   .label = label,
+                   .inputs = {g, scores, labels, offsets},
+                   .tolerance = 1e-4});
+    for (const int64_t truncate : {0, 10}) {
+      CheckOnDevice({.op = "LambdaRank",
+                     .label = label,
+                     .inputs = {scores, labels, offsets},
+                     .attrs = {{"truncate", truncate}},
+                     .tolerance = 1e-4});
+      CheckOnDevice({.op = "LambdaRankGrad",
+                     .label = label,
+                     .inputs = {g, scores, labels, offsets},
+                     .attrs = {{"truncate", truncate}},
+                     .tolerance = 1e-4});
     }
   }
 }
