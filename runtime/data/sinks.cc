@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/time.h"
+#include "runtime/data/dates.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 #include "runtime/data/utf8.h"
@@ -549,19 +549,6 @@ class KeySink : public FieldSink {
   KeyColumn* key_;
   bool bad_text_ = false;
 };
-
-// "2024-05-31", "2024-05-31 12:30:00" or "2024-05-31T12:30:00.5+02:00", as ISO 8601 has them.
-bool ParseDate(absl::string_view text, double* seconds) {
-  absl::Time time;
-  for (const char* format : {"%Y-%m-%d", "%Y-%m-%d%ET%H:%M:%E*S", "%Y-%m-%d %H:%M:%E*S",
-                             "%Y-%m-%d%ET%H:%M:%E*S%Ez", "%Y-%m-%d %H:%M:%E*S%Ez"}) {
-    if (!absl::ParseTime(format, text, absl::UTCTimeZone(), &time, nullptr)) continue;
-    if (time == absl::InfiniteFuture() || time == absl::InfinitePast()) return false;
-    *seconds = absl::ToDoubleSeconds(time - absl::UnixEpoch());
-    return true;
-  }
-  return false;
-}
 
 class OrderSink : public FieldSink {
  public:

@@ -90,6 +90,13 @@ TEST_CASE("a streamed job under fire uses every example once and applies every u
   CheckUnderFire(files, WriteMatrixFactorization(files), {});
 }
 
+TEST_CASE("a streamed job that is split by time, under fire: every example is used once",
+          "[streamed]") {
+  const DataFiles files;
+  CheckUnderFire(files, WriteMatrixFactorization(files),
+                 {"--set", "split.by=rating", "--set", "split.validation=0.1"});
+}
+
 // 80 MB, so that the workers index it.
 std::string WriteLargeRatings(const DataFiles& files) {
   std::string csv = "user,item,rating\n";
@@ -104,12 +111,14 @@ TEST_CASE("workers that are killed while they index large data only cost time", 
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files), large = WriteLargeRatings(files);
   const std::string report = files.Path("report.json");
+  // By time, workers read all of it twice.
+  const Strings split = GENERATE(Strings(), Strings{"--set", "split.by=rating"});
   const auto train = [&](const Strings& more) {
     return Run(CoxswainCommand(Join(
                    {"train", job, "--local", "1x2", "--set", "dataset.path=" + large, "--set",
                     "dataset.streaming=true", "--set", "train.epochs=", "--set", "train.steps=20",
                     "--set", "evaluate.max_examples=1000", "--report", report},
-                   more)),
+                   Join(split, more))),
                {}, absl::Seconds(200));
   };
   const auto calm = train({"--set", "dataset.cache_directory=" + files.Path("calm")});

@@ -9,14 +9,26 @@
 #include "runtime/base/status.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/dataset_keys.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/block_cutter.h"
+#include "runtime/data/stream/cut_search.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/index_draft.h"
 #include "runtime/data/stream/index_tally.h"
 
 namespace coxswain::data {
 namespace {
+
+// A message has at most some MiB of counts.
+constexpr int64_t kCountsMemory = int64_t{4} << 20;
+
+// What of a part is read: where rows are only counted not all of it.
+proto::PartOfFiles ColumnsOf(const proto::PartOfFiles& part) {
+  proto::PartOfFiles less = part;
+  if (part.count_size() > 0) *less.mutable_spec() = SpecOfCuts(part.spec());
+  return less;
+}
 
 // Takes the rows of a block out of the table that they were read into.
 Table TakeRows(Table* table) {
@@ -30,6 +42,7 @@ Table TakeRows(Table* table) {
   }
   taken.weights = std::move(table->weights);
   for (auto& [column, key] : table->keys) taken.keys[column] = std::move(key);
+  for (auto& [column, values] : table->orders) taken.orders[column] = std::move(values);
   taken.features.resize(table->features.size());
   for (size_t i = 0; i < taken.features.size(); ++i) {
     TableFeature &from = table->features[i], &to = taken.features[i];
@@ -46,18 +59,34 @@ Table TakeRows(Table* table) {
 }  // namespace
 
 absl::Status PartFiles::Bind(const proto::DatasetSpec& spec, Table* table, TableRows* rows) {
+  const uint64_t key = HashSpec(spec);
   absl::MutexLock lock(&mu_);
-  table->side_tables = side_tables_;
-  RETURN_IF_ERROR(BindColumns(spec, vocabularies_, table, rows));
-  if (read_) return absl::OkStatus();
-  read_ = true;
-  side_tables_ = table->side_tables;
-  for (const TableFeature& feature : table->features) vocabularies_.push_back(feature.vocabulary);
+  const auto there = bound_.find(key);
+  if (there != bound_.end()) {
+    table->side_tables = there->second.side_tables;
+    return BindColumns(spec, there->second.vocabularies, table, rows);
+  }
+  RETURN_IF_ERROR(BindColumns(spec, {}, table, rows));
+  Bound& bound = bound_[key];
+  bound.side_tables = table->side_tables;
+  for (const TableFeature& feature : table->features) {
+    bound.vocabularies.push_back(feature.vocabulary);
+  }
   return absl::OkStatus();
 }
 
+IndexTally FilePart::NewTally() const {
+  IndexTally tally(spec_);
+  const std::vector<proto::ValueRange> ranges(part_.count().begin(), part_.count().end());
+  if (only_counts()) tally.CountValues(ranges, kCountsMemory);
+  return tally;
+}
+
 FilePart::FilePart(const proto::PartOfFiles& part, PartFiles* shared)
-    : part_(part), spec_(part_.spec()), rows_(&table_, spec_.trained().rows()), shared_(*shared) {
+    : part_(ColumnsOf(part)),
+      spec_(part_.spec()),
+      rows_(&table_, spec_.trained().rows()),
+      shared_(*shared) {
   cutter_ = std::make_unique<BlockCutter>(
       spec_, &table_, [this](const proto::IndexedBlock& block) { return TakeBlock(block); });
   rows_.set_listener(cutter_.get());
@@ -80,7 +109,7 @@ absl::StatusOr<proto::IndexedPart> FilePart::ReadBehind(const proto::PartOfFiles
   if (rows.is_range() && !FormatOf(rows.spec_).has_groups()) {
     return absl::InvalidArgumentError("a range of bytes is read before it is added up");
   }
-  IndexTally tally(rows.spec_);
+  IndexTally tally = rows.NewTally();
   tally.Continue(before);
   RETURN_IF_ERROR(ContinueChain(before, &rows.rows_.chain()));
   proto::IndexedPart sums;
@@ -88,7 +117,7 @@ absl::StatusOr<proto::IndexedPart> FilePart::ReadBehind(const proto::PartOfFiles
   rows.sums_ = &sums;
   RETURN_IF_ERROR(rows.ReadFiles());
   SaveChain(rows.rows_.chain(), sums.mutable_after());
-  rows.FillPart(tally, &sums);
+  rows.FillPart(&tally, &sums);
   return sums;
 }
 
@@ -96,7 +125,8 @@ absl::Status FilePart::ReadFiles() {
   const int files = spec_.paths_size();
   const bool fits = files > 0 && part_.files_size() == files && FormatOf(spec_).has_blocks() &&
                     part_.begin() >= 0 && part_.end() >= 0 &&
-                    (!is_range() || (files == 1 && part_.begin() < part_.end()));
+                    (!is_range() || (files == 1 && part_.begin() < part_.end())) &&
+                    (!only_counts() || !spec_.split().by().empty());
   if (!fits) return absl::InvalidArgumentError("a part of a data set that makes no sense");
   RETURN_IF_ERROR(shared_.Bind(spec_, &table_, &rows_));
   bound_ = rows_.contents().size();
@@ -166,12 +196,13 @@ absl::Status FilePart::TakeBlock(const proto::IndexedBlock& block) {
     RETURN_IF_ERROR(tally_->AddBlock(table_, {file_, 0}, part_.test(), added));
   }
   EmptyTable(spec_.paths(file_), &table_);
+  if (only_counts()) ForgetTexts(&table_);
   return absl::OkStatus();
 }
 
-void FilePart::FillPart(const IndexTally& tally, proto::IndexedPart* part) const {
-  tally.Save(part->mutable_after());
-  tally.TakePart(table_, texts_, part);
+void FilePart::FillPart(IndexTally* tally, proto::IndexedPart* part) const {
+  tally->Save(part->mutable_after());
+  tally->TakePart(table_, texts_, part);
   for (const proto::IndexedFile& file : files_) *part->add_files() = file;
   const std::vector<uint64_t>& contents = rows_.contents();
   for (size_t i = bound_; i < contents.size(); ++i) part->add_contents(contents[i]);
@@ -183,7 +214,7 @@ void FilePart::FillPart(const IndexTally& tally, proto::IndexedPart* part) const
 
 absl::StatusOr<proto::IndexedPart> FilePart::AddUp(const proto::IndexState& before) {
   proto::IndexedPart part;
-  IndexTally tally(spec_);
+  IndexTally tally = NewTally();
   tally.Continue(before);
   const bool counts_lines = is_range() && !FormatOf(spec_).has_groups() && part_.line() == 0;
   const int64_t lines_before = counts_lines ? std::max<int64_t>(0, before.line() - 1) : 0;
@@ -205,7 +236,7 @@ absl::StatusOr<proto::IndexedPart> FilePart::AddUp(const proto::IndexState& befo
     part.mutable_after()->set_content(content.Save());
     part.mutable_after()->set_line(cutter_->line() + lines_before);
   }
-  FillPart(tally, &part);
+  FillPart(&tally, &part);
   return part;
 }
 

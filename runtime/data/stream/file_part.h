@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,13 +16,13 @@
 #include "absl/synchronization/mutex.h"
 #include "protos/dataset.pb.h"
 #include "protos/dataset_index.pb.h"
+#include "runtime/data/stream/index_tally.h"
 #include "runtime/data/table.h"
 #include "runtime/data/table_rows.h"
 
 namespace coxswain::data {
 
 class BlockCutter;
-class IndexTally;
 
 // What the parts of a data set share: vocabularies and side tables that are read from files of
 // their own. Thread-safe.
@@ -36,9 +37,12 @@ class PartFiles {
  private:
   std::atomic<bool> stopped_{false};
   absl::Mutex mu_;
-  bool read_ ABSL_GUARDED_BY(mu_) = false;
-  KnownVocabularies vocabularies_ ABSL_GUARDED_BY(mu_);
-  std::shared_ptr<const SideTables> side_tables_ ABSL_GUARDED_BY(mu_);
+  struct Bound {
+    KnownVocabularies vocabularies;
+    std::shared_ptr<const SideTables> side_tables;
+  };
+  // By the hash of the spec: some passes read only some of the columns.
+  std::map<uint64_t, Bound> bound_ ABSL_GUARDED_BY(mu_);
 };
 
 // Thread model: one thread at a time.
@@ -81,8 +85,10 @@ class FilePart {
   // The file is the one that the coordinator has.
   absl::Status CheckFile(int file) const;
   absl::Status TakeBlock(const proto::IndexedBlock& block);
-  void FillPart(const IndexTally& tally, proto::IndexedPart* part) const;
+  void FillPart(IndexTally* tally, proto::IndexedPart* part) const;
+  IndexTally NewTally() const;
   bool is_range() const { return part_.end() > 0; }
+  bool only_counts() const { return part_.count_size() > 0; }
 
   const proto::PartOfFiles part_;
   const proto::DatasetSpec& spec_;

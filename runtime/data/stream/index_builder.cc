@@ -13,6 +13,7 @@
 #include "runtime/data/stream/block_cutter.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/index_draft.h"
+#include "runtime/data/stream/index_making.h"
 #include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::data {
@@ -34,6 +35,15 @@ absl::Status ReadFiles(const DatasetSpec& spec,
     RETURN_IF_ERROR(draft->EndFile(path, number++));
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadHere(const DatasetSpec& spec, const IndexOptions&, IndexDraft* draft) {
+  BlockCutter cutter(spec, draft->table(),
+                     [draft](const proto::IndexedBlock& block) { return draft->AddBlock(block); });
+  draft->rows()->set_listener(&cutter);
+  RETURN_IF_ERROR(ReadFiles(spec, spec.paths(), 0, &cutter, draft));
+  RETURN_IF_ERROR(draft->EndOwnFiles());
+  return ReadFiles(spec, spec.split().test_paths(), spec.paths_size(), &cutter, draft);
 }
 
 }  // namespace
@@ -66,15 +76,7 @@ std::vector<std::string> IndexedPaths(const DatasetSpec& spec) {
 }
 
 absl::StatusOr<DatasetIndex> BuildIndex(const DatasetSpec& spec, const IndexOptions& options) {
-  IndexDraft draft(spec, options);
-  RETURN_IF_ERROR(draft.Start());
-  BlockCutter cutter(spec, draft.table(),
-                     [&draft](const proto::IndexedBlock& block) { return draft.AddBlock(block); });
-  draft.rows()->set_listener(&cutter);
-  RETURN_IF_ERROR(ReadFiles(spec, spec.paths(), 0, &cutter, &draft));
-  RETURN_IF_ERROR(draft.EndOwnFiles());
-  RETURN_IF_ERROR(ReadFiles(spec, spec.split().test_paths(), spec.paths_size(), &cutter, &draft));
-  return draft.Finish();
+  return MakeIndex(spec, options, ReadHere);
 }
 
 }  // namespace coxswain::data

@@ -1,4 +1,5 @@
 // The pass that makes the index of a data set: every row is read once, in order, and none is kept.
+// With a split by a column the passes in front of it, too, see index_making.h.
 #pragma once
 
 #include <cstdint>

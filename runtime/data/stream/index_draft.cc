@@ -1,3 +1,4 @@
+// Emptying a table; blocks and parts that are added; then the window, and the whole index.
 #include "runtime/data/stream/index_draft.h"
 
 #include <algorithm>
@@ -5,14 +6,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/names.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/stream_options.h"
-#include "runtime/data/trained_rows.h"
 
 namespace coxswain::data {
 namespace {
 
 constexpr int64_t kProgressBytes = int64_t{64} << 20;
+// Counts of values take this share of `dataset.memory`, all together.
+constexpr int64_t kCountsInMemory = 8;
+
+int64_t CountsMemory(const proto::DatasetSpec& spec, size_t ranges) {
+  return SizesOf(spec.stream()).memory / kCountsInMemory /
+         static_cast<int64_t>(std::max<size_t>(1, ranges));
+}
 
 }  // namespace
 
@@ -25,6 +33,7 @@ void EmptyTable(const std::string& path, Table* table) {
     feature.lists.clear();
   }
   for (auto& [column, key] : table->keys) key = KeyColumn();
+  for (auto& [column, values] : table->orders) values.clear();
   table->labels.clear();
   for (std::vector<float>& numbers : table->named_labels) numbers.clear();
   table->weights.clear();
@@ -33,8 +42,19 @@ void EmptyTable(const std::string& path, Table* table) {
   table->places.StartFile(path);
 }
 
-IndexDraft::IndexDraft(const proto::DatasetSpec& spec, const IndexOptions& options)
-    : spec_(spec), options_(options), rows_(&table_, spec.trained().rows()), tally_(spec) {}
+void ForgetTexts(Table* table) {
+  for (TableFeature& feature : table->features) feature.texts = Interner();
+}
+
+IndexDraft::IndexDraft(const proto::DatasetSpec& spec, const IndexOptions& options,
+                       std::vector<proto::ValueRange> ranges)
+    : spec_(spec),
+      options_(options),
+      ranges_(std::move(ranges)),
+      rows_(&table_, spec.trained().rows()),
+      tally_(spec) {
+  if (!ranges_.empty()) tally_.CountValues(ranges_, CountsMemory(spec, ranges_.size()));
+}
 
 absl::Status IndexDraft::Start() {
   RETURN_IF_ERROR(BindColumns(spec_, {}, &table_, &rows_));
@@ -58,9 +78,13 @@ absl::Status IndexDraft::AddBlock(proto::IndexedBlock block) {
   const int file = index_.files_size() - 1;
   RETURN_IF_ERROR(tally_.AddBlock(table_, {file, 0}, test_files_, &block));
   const int64_t bytes = block.bytes();
-  *index_.add_blocks() = std::move(block);
   EmptyTable(path_, &table_);
   Report(bytes);
+  if (!ranges_.empty()) {
+    ForgetTexts(&table_);
+    return absl::OkStatus();
+  }
+  *index_.add_blocks() = std::move(block);
   return tally_.CheckVocabularies(table_);
 }
 
@@ -75,10 +99,11 @@ absl::Status IndexDraft::AddPart(const proto::IndexedPart& part, int32_t first_f
   RETURN_IF_ERROR(ContinueChain(part.after(), &rows_.chain()));
   int64_t bytes = 0;
   for (const proto::IndexedBlock& block : part.blocks()) {
+    bytes += block.bytes();
+    if (!ranges_.empty()) continue;
     proto::IndexedBlock* const added = index_.add_blocks();
     *added = block;
     added->set_file(first_file + block.file());
-    bytes += block.bytes();
   }
   for (int i = 0; i < part.files_size(); ++i) {
     proto::IndexedFile* const file = index_.mutable_files(first_file + i);
@@ -155,6 +180,11 @@ absl::Status IndexDraft::ChooseWindow() {
 }
 
 absl::StatusOr<proto::DatasetIndex> IndexDraft::Finish() {
+  if (!tally_.cuts().over()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data set: split.by: the values of ", Quoted(spec_.split().by()),
+        " are others than when they were read before; wanted files that do not change"));
+  }
   const std::vector<std::string> paths = IndexedPaths(spec_);
   for (size_t i = static_cast<size_t>(index_.files_size()); i < paths.size(); ++i) {
     ASSIGN_OR_RETURN(*index_.add_files(), IdentifyFile(paths[i]));

@@ -14,17 +14,27 @@
 #include "runtime/data/stream/index_tally.h"
 #include "runtime/data/table.h"
 #include "runtime/data/table_rows.h"
+#include "runtime/data/trained_rows.h"
 
 namespace coxswain::data {
 
 // Thread model: one thread.
 class IndexDraft {
  public:
-  // Both must outlive it.
-  IndexDraft(const proto::DatasetSpec& spec, const IndexOptions& options);
+  // Both must outlive it. With `ranges`, no index is made: rows are only counted, see CutSearch.
+  IndexDraft(const proto::DatasetSpec& spec, const IndexOptions& options,
+             std::vector<proto::ValueRange> ranges = {});
 
   // Binds the columns, and finds how many bytes there are. Errors: those of BindColumns and files.
   absl::Status Start();
+  // Before any row: the cuts of split.by.
+  void Cut(const proto::TimeCuts& cuts) { tally_.Cut(cuts); }
+  const std::vector<proto::ValueRange>& ranges() const { return ranges_; }
+  absl::Span<ValueCounts> counts() { return tally_.counts(); }
+  // Once EndOwnFiles was called: how the rows compare with spec.trained.
+  SinceTraining since_training() const {
+    return static_cast<SinceTraining>(index_.since_training());
+  }
   // The rows of a block are read into `table` through `rows`.
   Table* table() { return &table_; }
   TableRows* rows() { return &rows_; }
@@ -56,6 +66,7 @@ class IndexDraft {
 
   const proto::DatasetSpec& spec_;
   const IndexOptions& options_;
+  const std::vector<proto::ValueRange> ranges_;
   Table table_;  // of the rows since the last block
   TableRows rows_;
   IndexTally tally_;
@@ -68,5 +79,7 @@ class IndexDraft {
 // Takes the rows out of a table: its columns stay where they are, and texts keep their numbers.
 // `path`: of the file that the next rows are of.
 void EmptyTable(const std::string& path, Table* table);
+// Takes the texts out, too, where rows are only counted.
+void ForgetTexts(Table* table);
 
 }  // namespace coxswain::data

@@ -26,6 +26,7 @@
 #include "runtime/data/stream/file_part.h"
 #include "runtime/data/stream/first_row.h"
 #include "runtime/data/stream/index_draft.h"
+#include "runtime/data/stream/index_making.h"
 #include "runtime/data/stream/part_plan.h"
 
 namespace coxswain::data {
@@ -87,17 +88,17 @@ class PartAnswers {
 
 class IndexPass {
  public:
-  IndexPass(const DatasetSpec& spec, const IndexOptions& options)
+  IndexPass(const DatasetSpec& spec, const IndexOptions& options, IndexDraft* draft)
       : spec_(spec),
         readers_(*options.workers),
         by_lines_(!FormatOf(spec).has_groups()),
-        draft_(spec, options),
+        draft_(*draft),
         plan_(spec, std::min(options.part_bytes, SizesOf(spec.stream()).memory / kPartsInMemory),
-              &shared_),
+              &shared_, draft->ranges()),
         workers_(static_cast<size_t>(std::max(0, options.workers->count()))),
         patience_(options.patience) {}
   ~IndexPass();
-  absl::StatusOr<DatasetIndex> Run();
+  absl::Status Run();
 
  private:
   enum class State { kWaiting, kReading, kRead, kAdding, kFailed };
@@ -149,7 +150,7 @@ class IndexPass {
   const DatasetSpec& spec_;
   PartReaders& readers_;
   const bool by_lines_;
-  IndexDraft draft_;
+  IndexDraft& draft_;
   PartFiles shared_;
   PartPlan plan_;
   std::deque<Part> parts_;  // that are open, in the order of the files
@@ -423,8 +424,7 @@ void IndexPass::OnSilence(absl::Duration waited) {
   }
 }
 
-absl::StatusOr<DatasetIndex> IndexPass::Run() {
-  RETURN_IF_ERROR(draft_.Start());
+absl::Status IndexPass::Run() {
   absl::Duration waited;
   while (true) {
     RETURN_IF_ERROR(Plan());
@@ -444,16 +444,21 @@ absl::StatusOr<DatasetIndex> IndexPass::Run() {
     waited += kRetry;
     OnSilence(waited);
   }
-  LogInfo("data set: indexed in ", last_part_, " parts by ", workers_.size(), " workers");
-  if (!own_files_over_) RETURN_IF_ERROR(draft_.EndOwnFiles());
-  return draft_.Finish();
+  LogInfo("data set: ", draft_.ranges().empty() ? "indexed" : "split.by is counted", " in ",
+          last_part_, " parts by ", workers_.size(), " workers");
+  return own_files_over_ ? absl::OkStatus() : draft_.EndOwnFiles();
 }
 
 }  // namespace
 
+absl::Status ReadByWorkers(const DatasetSpec& spec, const IndexOptions& options,
+                           IndexDraft* draft) {
+  return IndexPass(spec, options, draft).Run();
+}
+
 absl::StatusOr<DatasetIndex> BuildIndexOnWorkers(const DatasetSpec& spec,
                                                  const IndexOptions& options) {
-  return IndexPass(spec, options).Run();
+  return MakeIndex(spec, options, ReadByWorkers);
 }
 
 }  // namespace coxswain::data

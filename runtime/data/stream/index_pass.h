@@ -14,6 +14,8 @@
 
 namespace coxswain::data {
 
+class IndexDraft;  // index_draft.h
+
 // The workers of a pass, by number. Thread model: calls come from one thread.
 class PartReaders {
  public:
@@ -25,6 +27,11 @@ class PartReaders {
   using Done = std::function<void(absl::StatusOr<proto::PartIndexed>)>;
   virtual void Ask(int worker, proto::IndexPart request, Done done) = 0;
 };
+
+// Reads the rows of a checked spec by the workers of `options` into `draft`, which goes by the same
+// spec and options. Errors: as BuildIndexOnWorkers.
+absl::Status ReadByWorkers(const proto::DatasetSpec& spec, const IndexOptions& options,
+                           IndexDraft* draft);
 
 // BuildIndex with the workers of `options`. Parts of a worker that is lost are read by others, and
 // what no worker can do is done here. Memory: what is found in a few parts, and the vocabularies.

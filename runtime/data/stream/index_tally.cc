@@ -1,4 +1,5 @@
 // Rows of a block by part, drawn by row or by query; labels; what parts of the files add; memory.
+// Or rows that are only counted.
 #include "runtime/data/stream/index_tally.h"
 
 #include <algorithm>
@@ -52,12 +53,38 @@ IndexTally::IndexTally(const DatasetSpec& spec)
   for (int i = 0; i < spec.features_size(); ++i) tallies_.emplace_back(spec, i);
 }
 
+void IndexTally::CountValues(absl::Span<const proto::ValueRange> ranges, int64_t memory) {
+  ranges_.assign(ranges.begin(), ranges.end());
+  counts_.assign(ranges_.size(), ValueCounts(memory / ValueCounts::kBytesOfBin));
+}
+
+void IndexTally::Count(const Table& rows) {
+  const std::vector<double>& values = rows.orders.at(spec_.split().by());
+  for (size_t i = 0; i < ranges_.size(); ++i) {
+    const proto::ValueRange& range = ranges_[i];
+    const uint64_t low = range.low(), high = range.high();
+    int64_t size = rows.rows;
+    if (range.first_rows() > 0) {
+      size = std::clamp<int64_t>(range.first_rows() - rows_, 0, rows.rows);
+    }
+    for (const double value : absl::MakeConstSpan(values).first(static_cast<size_t>(size))) {
+      const uint64_t bits = OrderedBits(value);
+      if (bits >= low && bits <= high) counts_[i].Add(bits);
+    }
+  }
+}
+
 absl::Status IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bool test,
                                   proto::IndexedBlock* block) {
   block->set_rows(rows.rows);
   block->set_file(place.file);
   block->set_first_row(rows_);
   block->set_line(block->line() + place.lines_before);
+  if (!ranges_.empty()) {
+    Count(rows);
+    rows_ += rows.rows;
+    return absl::OkStatus();
+  }
   parts_.clear();
   if (spec_.query().empty()) {
     DrawRows(rows, test, block);
@@ -74,9 +101,13 @@ absl::Status IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bo
 }
 
 void IndexTally::DrawRows(const Table& rows, bool test, proto::IndexedBlock* block) {
+  const std::string& by = spec_.split().by();
+  const double* const values = by.empty() ? nullptr : rows.orders.at(by).data();
   std::array<int64_t, 3> counts = {};
   for (int64_t row = 0; row < rows.rows; ++row) {
-    parts_.push_back(test ? Part::kTest : draw_(rows_ + row));
+    parts_.push_back(test                ? Part::kTest
+                     : values != nullptr ? cuts_.Next(rows_ + row, values[row])
+                                         : draw_(rows_ + row));
     ++counts[static_cast<size_t>(parts_.back())];
   }
   block->set_training(counts[0]);
@@ -177,6 +208,7 @@ void IndexTally::Continue(const proto::IndexState& before) {
   rows_ = before.rows();
   query_.reset();
   if (before.has_query()) query_ = before.query();
+  cuts_ = TimeCuts(before.cuts());
   last_file_ = 0;
   for (size_t i = 0; i < tallies_.size() && i < size_t(before.numbers_size()); ++i) {
     tallies_[i].Continue(before.numbers(static_cast<int>(i)));
@@ -193,6 +225,7 @@ void IndexTally::Continue(const proto::IndexState& before) {
 void IndexTally::Save(proto::IndexState* after) const {
   after->set_rows(rows_);
   if (query_) *after->mutable_query() = *query_;
+  if (!spec_.split().by().empty()) *after->mutable_cuts() = cuts_.Save();
   for (const FeatureTally& tally : tallies_) tally.Save(after->add_numbers());
   for (const LabelsByPart& labels : labels_) {
     for (const LabelSummary& summary : labels) *after->add_labels() = ToProto(summary);
@@ -200,7 +233,9 @@ void IndexTally::Save(proto::IndexState* after) const {
 }
 
 void IndexTally::TakePart(const Table& table, absl::Span<const int64_t> texts,
-                          proto::IndexedPart* part) const {
+                          proto::IndexedPart* part) {
+  for (ValueCounts& counts : counts_) counts.Save(part->add_counts());
+  if (!ranges_.empty()) return;
   part->set_largest_block(largest_block_);
   for (size_t i = 0; i < tallies_.size(); ++i) {
     tallies_[i].TakePart(table.features[i], texts[i], part->add_features());
@@ -209,12 +244,17 @@ void IndexTally::TakePart(const Table& table, absl::Span<const int64_t> texts,
 
 absl::Status IndexTally::Merge(const proto::IndexedPart& part, int32_t first, int32_t end,
                                Table* table) {
-  if (part.features_size() != static_cast<int>(tallies_.size())) {
+  const size_t features = ranges_.empty() ? tallies_.size() : 0;
+  if (part.features_size() != static_cast<int>(features) ||
+      part.counts_size() != static_cast<int>(counts_.size())) {
     return absl::InvalidArgumentError("the part is of another data set");
   }
-  for (size_t i = 0; i < tallies_.size(); ++i) {
+  for (size_t i = 0; i < features; ++i) {
     RETURN_IF_ERROR(
         tallies_[i].Merge(part.features(static_cast<int>(i)), first, end, &table->features[i]));
+  }
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    RETURN_IF_ERROR(counts_[i].Merge(part.counts(static_cast<int>(i))));
   }
   largest_block_ = std::max(largest_block_, part.largest_block());
   Continue(part.after());
@@ -233,6 +273,7 @@ absl::Status IndexTally::Finish(const Table& table, proto::DatasetIndex* index) 
   for (const LabelsByPart& labels : labels_) {
     for (const LabelSummary& summary : labels) *index->add_labels() = ToProto(summary);
   }
+  if (!spec_.split().by().empty()) *index->mutable_cuts() = cuts_.Save();
   return absl::OkStatus();
 }
 

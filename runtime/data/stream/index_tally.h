@@ -15,6 +15,8 @@
 #include "runtime/data/row_chain.h"
 #include "runtime/data/split.h"
 #include "runtime/data/stream/feature_tally.h"
+#include "runtime/data/stream/time_cuts.h"
+#include "runtime/data/stream/value_counts.h"
 #include "runtime/data/table.h"
 
 namespace coxswain::data {
@@ -24,6 +26,15 @@ class IndexTally {
  public:
   // `spec` must outlive it.
   explicit IndexTally(const proto::DatasetSpec& spec);
+
+  // From now on rows are only counted, by their values of split.by: each of `ranges` in about
+  // `memory` bytes.
+  void CountValues(absl::Span<const proto::ValueRange> ranges, int64_t memory);
+  // Where no row is there yet: the cuts of split.by.
+  void Cut(const proto::TimeCuts& cuts) { cuts_ = TimeCuts(cuts); }
+  const TimeCuts& cuts() const { return cuts_; }
+  // What was counted, parallel to the ranges.
+  absl::Span<ValueCounts> counts() { return absl::MakeSpan(counts_); }
 
   int64_t rows() const { return rows_; }
   int64_t largest_block() const { return largest_block_; }
@@ -41,10 +52,9 @@ class IndexTally {
   // out: they are merged.
   void Continue(const proto::IndexState& before);
   void Save(proto::IndexState* after) const;
-  // What the blocks added since, of features and sizes; `texts`: by feature, how many of the texts
-  // in `table` they have.
-  void TakePart(const Table& table, absl::Span<const int64_t> texts,
-                proto::IndexedPart* part) const;
+  // What the blocks added since, of features and sizes, or what was counted; `texts`: by feature,
+  // how many of the texts in `table` they have.
+  void TakePart(const Table& table, absl::Span<const int64_t> texts, proto::IndexedPart* part);
   // Adds that of a part whose files have the numbers [first, end). Errors: InvalidArgument for a
   // part of something else; ResourceExhausted for too many texts.
   absl::Status Merge(const proto::IndexedPart& part, int32_t first, int32_t end, Table* table);
@@ -55,6 +65,7 @@ class IndexTally {
  private:
   using LabelsByPart = std::array<LabelSummary, 3>;
 
+  void Count(const Table& rows);
   void AddLabels(const Table& rows);
   // The part of each row, drawn by rows; or by queries, of which `block` gets the numbers.
   void DrawRows(const Table& rows, bool test, proto::IndexedBlock* block);
@@ -71,6 +82,9 @@ class IndexTally {
   int64_t rows_ = 0, largest_block_ = 0;
   std::optional<proto::OpenQuery> query_;  // of the last row, if it may go on
   int32_t last_file_ = 0;
+  TimeCuts cuts_;
+  std::vector<proto::ValueRange> ranges_;  // none: rows are not only counted
+  std::vector<ValueCounts> counts_;        // parallel
 };
 
 LabelSummary SummaryOf(const proto::IndexedLabels& labels);

@@ -3,6 +3,7 @@
 #include "runtime/data/stream/parsed_block.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -92,6 +93,7 @@ void MakeRoom(const proto::DatasetSpec& spec, int64_t rows, Table* table) {
   if (!spec.label().column().empty()) table->labels.reserve(size);
   if (!spec.label().weight().empty()) table->weights.reserve(size);
   for (std::vector<float>& numbers : table->named_labels) numbers.reserve(size);
+  for (auto& [column, values] : table->orders) values.reserve(size);
 }
 
 void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedColumn* to) {
@@ -165,7 +167,8 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index) {
   const int files = spec.paths_size() + spec.split().test_paths_size();
   bool fits = index->files_size() >= files && index->features_size() == spec.features_size() &&
-              index->window() >= 1 && FormatOf(spec).has_rows();
+              index->window() >= 1 && FormatOf(spec).has_rows() &&
+              index->has_cuts() == !spec.split().by().empty();
   for (const proto::IndexedBlock& block : index->blocks()) {
     fits = fits && block.file() >= 0 && block.file() < files && block.offset() >= 0 &&
            block.bytes() >= 0 && block.group() >= 0 && block.group_row() >= 0 &&
@@ -176,7 +179,10 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   if (!fits) return absl::InvalidArgumentError("data set: the index is not of this data set");
   auto data = std::make_shared<StreamedSpec>();
   data->spec = std::move(spec);
+  data->of_one_part = data->spec;
+  data->of_one_part.mutable_split()->clear_by();
   data->index = std::move(index);
+  data->cuts = TimeCuts(data->index->cuts());
   data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
   data->kept = std::make_shared<KeptFiles>();
   for (int i = 0; i < data->spec.features_size(); ++i) {
@@ -286,13 +292,34 @@ void KeepByRows(const proto::DatasetSpec& spec, int64_t rows, ParsedBlock* parse
   for (std::vector<float>& numbers : parsed->named_labels) numbers = {};
 }
 
+// The part of all rows of a block, where they have the same.
+std::optional<Part> OnlyPart(const proto::IndexedBlock& block) {
+  if (block.training() == block.rows()) return Part::kTraining;
+  if (block.validation() == block.rows()) return Part::kValidation;
+  if (block.test() == block.rows()) return Part::kTest;
+  return std::nullopt;
+}
+
+// What is read of a block. A row group is compared by all columns that the index was made of.
+const proto::DatasetSpec& SpecOf(const StreamedSpec& data, const proto::IndexedBlock& block) {
+  const bool all = !OnlyPart(block) || FormatOf(data.spec).has_groups();
+  return all ? data.spec : data.of_one_part;
+}
+
 // The examples of each part, as they were when the block was indexed.
 void DrawParts(const StreamedSpec& data, const proto::IndexedBlock& block, const Table& table,
                ParsedBlock* parsed) {
   const bool test_file = block.file() >= data.spec.paths_size();
   const PartDraw draw(data.spec.split(), data.spec.seed());
+  const std::string& by = data.spec.split().by();
+  const std::optional<Part> only = by.empty() ? std::nullopt : OnlyPart(block);
+  const double* const values = by.empty() || only ? nullptr : table.orders.at(by).data();
   const auto part_of = [&](int64_t row) {
-    return static_cast<size_t>(test_file ? Part::kTest : draw(block.first_row() + row));
+    if (test_file) return static_cast<size_t>(Part::kTest);
+    if (only) return static_cast<size_t>(*only);
+    const int64_t number = block.first_row() + row;
+    return static_cast<size_t>(values == nullptr ? draw(number)
+                                                 : data.cuts.Of(number, values[row]));
   };
   if (data.spec.query().empty()) {
     for (int64_t row = 0; row < table.rows; ++row) {
@@ -321,7 +348,7 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   TableRows rows(&table, 0);
   rows.LeaveOutChain();
   table.side_tables = data.side_tables;
-  RETURN_IF_ERROR(BindColumns(data.spec, data.vocabularies, &table, &rows));
+  RETURN_IF_ERROR(BindColumns(SpecOf(data, block), data.vocabularies, &table, &rows));
   table.places.StartFile(path);
   RETURN_IF_ERROR(ReadPieces(data, PiecesOf(*data.index, number), &table, &rows));
   auto parsed = std::make_shared<ParsedBlock>();

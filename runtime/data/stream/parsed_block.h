@@ -15,6 +15,7 @@
 #include "runtime/data/split.h"
 #include "runtime/data/stream/kept_files.h"
 #include "runtime/data/stream/row_cells.h"
+#include "runtime/data/stream/time_cuts.h"
 #include "runtime/data/stream/unpacked_files.h"
 #include "runtime/data/table.h"
 
@@ -49,6 +50,9 @@ int64_t ParsedBytes(const Table& rows);
 // The state of a streamed data set that does not depend on its rows. Thread model: immutable.
 struct StreamedSpec {
   proto::DatasetSpec spec;  // as CheckSpec returned it
+  // For blocks whose rows are all of one part, which the index says: less the column of split.by.
+  proto::DatasetSpec of_one_part;
+  TimeCuts cuts;  // of split.by
   std::shared_ptr<const proto::DatasetIndex> index;
   KnownVocabularies vocabularies;            // by feature
   std::vector<NumericTransform> transforms;  // by feature; only for numeric ones

@@ -48,20 +48,20 @@ absl::StatusOr<int64_t> LineEnd(const env::RandomAccessFile& file, int64_t at) {
 
 }  // namespace
 
-PartPlan::PartPlan(const proto::DatasetSpec& spec, int64_t part_bytes, PartFiles* shared)
-    : spec_(spec),
-      part_bytes_(std::max<int64_t>(1, part_bytes)),
-      shared_(*shared),
-      of_parts_(spec) {
-  of_parts_.clear_paths();
-  of_parts_.mutable_split()->clear_test_paths();
+PartPlan::PartPlan(const proto::DatasetSpec& spec, int64_t part_bytes, PartFiles* shared,
+                   const std::vector<proto::ValueRange>& count)
+    : spec_(spec), part_bytes_(std::max<int64_t>(1, part_bytes)), shared_(*shared) {
+  *of_parts_.mutable_spec() = spec;
+  of_parts_.mutable_spec()->clear_paths();
+  of_parts_.mutable_spec()->mutable_split()->clear_test_paths();
+  *of_parts_.mutable_count() = {count.begin(), count.end()};
   paths_.assign(spec.paths().begin(), spec.paths().end());
   paths_.insert(paths_.end(), spec.split().test_paths().begin(), spec.split().test_paths().end());
 }
 
 PlannedPart PartPlan::Begin() const {
   PlannedPart part;
-  *part.read.mutable_spec() = of_parts_;
+  part.read = of_parts_;
   part.read.set_test(file_ >= static_cast<size_t>(spec_.paths_size()));
   part.first_file = static_cast<int32_t>(file_);
   return part;

@@ -34,8 +34,10 @@ struct PlannedPart {
 // Thread model: one thread.
 class PartPlan {
  public:
-  // Parts have `part_bytes` or more of files that can be cut. Both others must outlive it.
-  PartPlan(const proto::DatasetSpec& spec, int64_t part_bytes, PartFiles* shared);
+  // Parts have `part_bytes` or more of files that can be cut. `spec` and `shared` must outlive it.
+  // With `count`, rows of parts are only counted.
+  PartPlan(const proto::DatasetSpec& spec, int64_t part_bytes, PartFiles* shared,
+           const std::vector<proto::ValueRange>& count = {});
 
   // The next part, in the order of the files; nothing behind the last one, and while it is not
   // known where the next one begins. Errors: those of the files.
@@ -70,7 +72,7 @@ class PartPlan {
   const proto::DatasetSpec& spec_;
   const int64_t part_bytes_;
   PartFiles& shared_;
-  proto::DatasetSpec of_parts_;  // less paths
+  proto::PartOfFiles of_parts_;  // of no files yet
   std::vector<std::string> paths_;
   size_t file_ = 0;  // that is next
   std::optional<OpenFile> open_;

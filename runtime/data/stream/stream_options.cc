@@ -89,9 +89,6 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
   if (!spec.split().holdout_per().empty()) {
     return "split.holdout_per: which rows are held out depends on all of them";
   }
-  if (!spec.split().by().empty()) {
-    return "split.by: which rows are the last ones depends on all of them";
-  }
   if (spec.format() == "csv" && !spec.csv().header() && spec.csv().columns().empty()) {
     return "dataset.columns: columns without names are counted in each file";
   }

@@ -180,14 +180,11 @@ TEST_CASE("time split: held-out rows see the training rows before them and no ot
   CHECK(Values<int64_t>(*data, test, "history.values") == Ids{0, 1, 2, 0});
 }
 
-TEST_CASE("time split: what contradicts itself or cannot be streamed is told by its key") {
+TEST_CASE("time split: what contradicts itself is told by its key") {
   DataFiles files;
   auto spec = TimedSpec(files.Write("a.csv", "n,t\n0,1\n1,2\n2,3\n"));
   CHECK_THAT(LoadError(spec), Contains("by needs a fraction or holdout_last"));
   spec.mutable_split()->set_test_fraction(0.3);
-  spec.mutable_stream()->set_mode(proto::StreamOptions::ALWAYS);
-  CHECK_THAT(LoadError(spec), Contains("split.by: which rows are the last ones"));
-  spec.clear_stream();
   spec.mutable_split()->set_holdout_last(true);
   CHECK_THAT(LoadError(spec), Contains("holdout_last needs holdout_per"));
   spec.mutable_split()->set_holdout_last(false);

@@ -114,6 +114,10 @@ TEST_CASE("parquet: streamed by row groups and parts of them, as in memory", "[a
     const std::string test = files.Write("t.csv", kHeader + Rows(200, 230));
     spec.mutable_split()->add_test_paths(WriteParquet(files, test, "t.parquet", 8, kTypes));
   }
+  SECTION("parts by the values of a column, many of which are equal") {
+    spec.mutable_split()->set_test_fraction(0.1);
+    spec.mutable_split()->set_by("i");
+  }
   CheckSameWhenStreamed(files, spec);
 }
 
