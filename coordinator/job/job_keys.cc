@@ -588,6 +588,10 @@ constexpr SchemaKey kEvaluateKeys[] = {
         "show", "",
         "groups (values of the history's `group_by`) whose best new items are printed (two_tower)"),
     Key<&EvaluateSpec::show_top>("show_top", "5", "how many are printed of each").Min(1),
+    Key<&EvaluateSpec::suggest_self>(
+        "suggest_self", "true",
+        "whether a group may be suggested the item of its own name, here and by `recommend`; "
+        "`false` where groups are items themselves, as packages that need packages (two_tower)"),
     Key<&EvaluateSpec::popularity_baseline>(
         "popularity_baseline", "false",
         "also measures the guess that all like the most frequent items (two_tower)"),

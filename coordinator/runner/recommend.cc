@@ -33,9 +33,10 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
   ASSIGN_OR_RETURN(std::vector<Suggestions> suggestions, Score(known, top + 1));
   for (size_t i = 0; i < found.size(); ++i) {
     suggestions[i].group = found[i];
-    // Where groups and items are names of one kind, nobody wants to be told of itself.
     auto& items = suggestions[i].items;
-    items.erase(std::remove(items.begin(), items.end(), found[i]), items.end());
+    if (!job_.evaluate.suggest_self) {
+      items.erase(std::remove(items.begin(), items.end(), found[i]), items.end());
+    }
     items.resize(std::min(items.size(), static_cast<size_t>(top)));
   }
   return suggestions;
