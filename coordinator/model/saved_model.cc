@@ -156,8 +156,9 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
   manifest["variables"] = std::move(variables);
   manifest["files"] = names;
   manifest["checksums"] = std::move(checksums);
-  return files->WriteAtomically(absl::StrCat(directory, "/", kModelManifest),
-                                manifest.dump(2) + "\n");
+  return files->WriteAtomically(
+      absl::StrCat(directory, "/", kModelManifest),
+      manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ void AddFeatures(proto::DatasetSpec* spec) {
   FeatureSpec* list = AddCategorical(spec, "l");
   list->set_multi_valued(true);
   list->set_value_separator("|");
+  FeatureSpec* words = AddCategorical(spec, "w");  // of all texts of a list
+  words->set_column("l");
+  words->set_multi_valued(true);
+  words->set_tokens("words");
   AddCategorical(spec, "h")->set_hash_buckets(1000);
   FeatureSpec* raw = AddCategorical(spec, "raw");
   raw->set_column("h");
