@@ -440,6 +440,12 @@ constexpr SchemaKey kConsistencyKeys[] = {
                                   "how many times as many batches an update takes: microbatches")
         .Min(1)
         .Max(Consistency::kMostReplicas),
+    Key<&Consistency::replicas>(
+        "window", "=8 with `deterministic`",
+        "`async` with `deterministic`: how many batches at a time read the same state; their "
+        "updates follow one another in the order of the batches")
+        .Min(1)
+        .Max(Consistency::kMostReplicas),
     Key<&Consistency::staleness_rate>(
         "staleness_rate", "none",
         "not with `sync`, unless `reduce` is none: what the learning rate of a late gradient is "
@@ -522,9 +528,9 @@ constexpr SchemaKey kTrainKeys[] = {
     Key<&TrainSpec::deterministic>(
         "deterministic", "false",
         "the result is the same to the bit whatever the number of workers, who is killed and who "
-        "is "
-        "faster; wants `consistency` with mode sync, CPUs and no clock in what is trained, and the "
-        "job is refused where that is not so"),
+        "is faster; wants updates in a fixed order (not those of groups, or of microbatches with "
+        "`async`), CPUs and no clock in what is trained, and the job is refused where that is not "
+        "so"),
     Key<&TrainSpec::clip>("clip", "",
                           "makes gradients smaller, each step's on its worker, before they are "
                           "sent to parameter servers")
