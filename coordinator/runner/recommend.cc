@@ -23,10 +23,9 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
   std::vector<std::vector<int64_t>> known;
   std::vector<std::string> found;
   for (const std::string& group : groups) {
-    const auto id = data().FindGroup(group);
-    if (!id) continue;
-    const auto history = data().GroupHistory(*id, job_.model->longest_history() > 0);
-    known.emplace_back(history.begin(), history.end());
+    ASSIGN_OR_RETURN(auto history, data().HistoryOf(group, job_.model->longest_history() > 0));
+    if (!history) continue;
+    known.push_back(*std::move(history));
     found.push_back(group);
   }
   if (found.empty()) return std::vector<Suggestions>();
