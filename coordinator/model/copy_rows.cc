@@ -1,3 +1,5 @@
+// Rows in the type in which they are stored; ids with their rows; spans of rows to the shards that
+// have them; rows by a map, of which few lie elsewhere, or any.
 #include "coordinator/model/copy_rows.h"
 
 #include <algorithm>

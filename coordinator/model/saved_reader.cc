@@ -100,6 +100,17 @@ absl::StatusOr<SavedOptimizer> ParseSlots(const json& slots, const std::string& 
                                     ": its slots are not described by optimizer, steps and file"));
 }
 
+// What a shard says of the optimizer of its variable.
+void NoteOptimizer(const proto::SavedShard& saved, std::optional<SavedOptimizer>* optimizer) {
+  const proto::OptimizerSpec& spec = saved.shard().variable().optimizer();
+  if (spec.kind().empty()) return;
+  if (!optimizer->has_value()) {
+    *optimizer = SavedOptimizer{spec.kind(), 0, /*weights=*/spec.ema_decay() > 0};
+  }
+  const int64_t steps = std::min(kMostSteps, saved.gradient_steps()) + kernels::EarlierSteps(spec);
+  (*optimizer)->steps = std::max((*optimizer)->steps, std::min(kMostSteps, steps));
+}
+
 absl::Status CheckVariables(const json& manifest, const std::string& path) {
   const auto variables = manifest.find("variables");
   if (variables == manifest.end() || !variables->is_array()) {
@@ -223,13 +234,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
     piece.rows = saved.shard().rows();
     piece.places = saved.has_hash() ? saved.hash().places() : piece.rows;
     piece.applied = saved.applied();
-    if (!spec.optimizer().kind().empty()) {
-      auto& optimizer = source.pieces_[at].optimizer;
-      if (!optimizer) optimizer = SavedOptimizer{spec.optimizer().kind(), 0, averages};
-      const int64_t steps =
-          std::min(kMostSteps, saved.gradient_steps()) + kernels::EarlierSteps(spec.optimizer());
-      optimizer->steps = std::max(optimizer->steps, std::min(kMostSteps, steps));
-    }
+    NoteOptimizer(saved, &source.pieces_[at].optimizer);
     source.pieces_[at].pieces.push_back(std::move(piece));
   }
   return source;

@@ -27,8 +27,8 @@ namespace coxswain::model {
 
 // What training goes on from.
 struct InitialModel {
-  std::string directory;  // empty: initial values are the job's
-  NameMap names;
+  std::string directory = {};  // empty: initial values are the job's
+  NameMap names = {};
   bool slots = true;  // of optimizers, where it has them
 };
 

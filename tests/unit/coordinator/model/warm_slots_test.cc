@@ -163,7 +163,7 @@ TEST_CASE("warm start: the first update is the one that the old job would have m
   const std::string text = Job(table, dense);  // other shardings, one more parameter server
   NextJob from_model(files, text, {.directory = model});
   NextJob from_checkpoint(files, text, {.directory = old.directory()});
-  NextJob without(files, text, {.directory = model, .names = {}, .slots = false});
+  NextJob without(files, text, {.directory = model, .slots = false});
   const Everything before = Of(*old.strategy());
   CHECK(Of(from_model.strategy) == before);
   CHECK(Of(from_checkpoint.strategy) == before);
@@ -310,18 +310,19 @@ TEST_CASE("warm start: from a checkpoint with its inputs as from the model of th
   const std::string model = old.Save(files.Path("model"), /*slots=*/true);
   // Other users are frequent now, and there are new ones.
   files.Write("a.csv", Rows(3) + "u19,f1,p,5,0\nu19,f1,p,5,0\nu19,f1,p,5,0\nnew,f3,p,5,1\n");
-  const std::string directory =
-      GENERATE_COPY(old.directory(), old.directory() + "/checkpoint-000001");
-  NextJob from_model(files, text, {.directory = model});
-  NextJob from_checkpoint(files, text, {.directory = directory});
-  CHECK(Of(from_checkpoint.strategy) == Of(from_model.strategy));
-  const auto& users = *from_checkpoint.dataset.data().vocabulary("user");
-  CHECK(users == *from_model.dataset.data().vocabulary("user"));
-  CHECK(users.size() == 21);
-  CHECK(from_checkpoint.taken.fresh.empty());
-  CHECK_THAT(from_checkpoint.taken.ToString(), Contains("user: 22 rows, 1 new"));
-  for (NextJob* next : {&from_model, &from_checkpoint}) next->Step();
-  CHECK(Of(from_checkpoint.strategy) == Of(from_model.strategy));
+  for (const std::string& directory : {old.directory(), old.directory() + "/checkpoint-000001"}) {
+    CAPTURE(directory);
+    NextJob from_model(files, text, {.directory = model});
+    NextJob from_checkpoint(files, text, {.directory = directory});
+    CHECK(Of(from_checkpoint.strategy) == Of(from_model.strategy));
+    const auto& users = *from_checkpoint.dataset.data().vocabulary("user");
+    CHECK(users == *from_model.dataset.data().vocabulary("user"));
+    CHECK(users.size() == 21);
+    CHECK(from_checkpoint.taken.fresh.empty());
+    CHECK_THAT(from_checkpoint.taken.ToString(), Contains("user: 22 rows, 1 new"));
+    for (NextJob* next : {&from_model, &from_checkpoint}) next->Step();
+    CHECK(Of(from_checkpoint.strategy) == Of(from_model.strategy));
+  }
 }
 
 TEST_CASE("warm start: of a checkpoint without its inputs tables of a vocabulary begin anew") {
