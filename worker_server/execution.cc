@@ -40,6 +40,7 @@ Execution::Execution(function::ClosureRequest request, env::Env* env, Options op
 void Execution::Start() {
   if (tracing()) started_ = options_.trace->Now();
   if (IsWaitedFor()) BeginInStep();
+  if (request_.sync && request_.sync.free) BeginFree();
   if (!IsAlone()) {
     ScheduleStep();
   } else if (options_.plan->pace.expected() <= kBorrowedTime) {
@@ -85,6 +86,25 @@ void Execution::EndInStep() {
   for (const size_t ps : Servers()) {
     if (options_.channels[ps] != nullptr) options_.channels[ps]->EndInStep(request_.sync.first);
   }
+}
+
+void Execution::BeginFree() {
+  coming_.assign(options_.channels.size(), 0);
+  for (const size_t ps : Servers()) {
+    if (options_.channels[ps] == nullptr) continue;
+    options_.channels[ps]->BeginFree();
+    coming_[ps] = 1;
+  }
+}
+
+void Execution::EndFree() {
+  if (coming_.empty()) return;
+  for (const size_t ps : Servers()) {
+    if (options_.channels[ps] == nullptr) continue;
+    if (coming_[ps] != 0) options_.channels[ps]->EndFrames();
+    options_.channels[ps]->EndFree();
+  }
+  coming_.clear();
 }
 
 std::vector<size_t> Execution::Servers() const {
@@ -232,7 +252,7 @@ void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> i
   }
   const size_t at = static_cast<size_t>(target.ps);
   const bool first = target.segment == 0;
-  if (request_.sync) {
+  if (request_.sync && !request_.sync.free) {
     channel->Call(std::move(frame), std::move(done),
                   first ? PsChannel::Travel::kFollows : PsChannel::Travel::kAlone);
     return;
@@ -248,8 +268,11 @@ void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> i
     };
   }
   // The last frame of a step takes along frames that wait for it.
-  const bool ends_work = working_[at] != 0 && target.segment + 1 >= options_.plan->ps_calls[at];
+  const bool last = target.segment + 1 >= options_.plan->ps_calls[at];
+  const bool ends_work = working_[at] != 0 && last;
   if (ends_work) working_[at] = 0;
+  // Before the call, because its answer may end this attempt.
+  if (last && at < coming_.size() && std::exchange(coming_[at], 0) != 0) channel->BeginLastFrame();
   channel->Call(std::move(frame), std::move(done),
                 first       ? PsChannel::Travel::kFirst
                 : ends_work ? PsChannel::Travel::kEndsWork
@@ -313,8 +336,9 @@ void Execution::TellHeld(std::vector<Tensor> results) {
     told->left = servers.size();
   }
   // Whoever waits for this closure goes with its confirmation.
-  const auto travel =
-      std::exchange(in_step_, false) ? PsChannel::Travel::kConfirms : PsChannel::Travel::kAlone;
+  const auto travel = std::exchange(in_step_, false) ? PsChannel::Travel::kConfirms
+                      : request_.sync.free           ? PsChannel::Travel::kRides
+                                                     : PsChannel::Travel::kAlone;
   for (const size_t ps : servers) {
     // The channel exists, because the PS has answered.
     options_.channels[ps]->Call(
@@ -367,6 +391,7 @@ void Execution::Finish(absl::Status status, std::vector<Tensor> results) {
     status = WithDetail(std::move(status), {ErrorCause::kApplication, false, options_.task, 0});
   }
   EndInStep();
+  EndFree();
   Trace(trace::SpanKind::kStep, &step_started_);
   Trace(trace::SpanKind::kClosure, &started_);
   function::ClosureReply reply = Report();

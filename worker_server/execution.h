@@ -97,6 +97,9 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // no more.
   void BeginInStep();
   void EndInStep();
+  // The same for one of a free step.
+  void BeginFree();
+  void EndFree();
   // Those that the plan calls, ascending.
   std::vector<size_t> Servers() const;
   // For a synchronous step, when all gradients of this closure are held: tells all PS so, and ends
@@ -127,6 +130,9 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // By PS: whether it has answered and will get another frame in this step. Set by the reply,
   // cleared by the run.
   std::vector<char> working_;
+  // By PS, of a free step: whether it will send more frames but for the confirmation. Empty: it is
+  // none, or is over.
+  std::vector<char> coming_;
   bool in_step_ = false;        // between BeginInStep and the confirmation, or EndInStep
   absl::Duration last_report_;  // on the monotonic clock
 };

@@ -15,7 +15,11 @@ constexpr absl::Duration kReconnectInterval = absl::Milliseconds(100);
 
 PsChannel::PsChannel(env::Env* env, env::EventLoop* loop, net::Transport* transport,
                      Options options)
-    : env_(env), loop_(loop), transport_(transport), options_(std::move(options)) {}
+    : env_(env),
+      loop_(loop),
+      transport_(transport),
+      options_(std::move(options)),
+      free_(options_.compute_threads) {}
 
 std::shared_ptr<PsChannel::Stream> PsChannel::Connect(Ready ready) {
   auto stream = std::make_shared<Stream>(loop_, options_, std::move(ready));
@@ -62,6 +66,7 @@ void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel)
     CallInStep(std::move(request), std::move(done), travel);
     return;
   }
+  if (travel == Travel::kRides && KeepFree(&request, &done)) return;
   Calls calls;
   {
     absl::MutexLock lock(&mu_);
@@ -73,6 +78,7 @@ void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel)
     }
     // In the order of arrival: a PS applies an update before it looks up rows.
     calls.swap(held_);
+    for (auto& call : free_.Take()) calls.push_back(std::move(call));
     calls.emplace_back(std::move(request), std::move(done));
     if (travel == Travel::kEndsWork) {
       --working_;
@@ -107,6 +113,41 @@ void PsChannel::CallInStep(function::SegmentRequest request, Done done, Travel t
   if (!calls.empty()) Send(std::move(calls));
 }
 
+bool PsChannel::KeepFree(function::SegmentRequest* request, Done* done) {
+  bool tick = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (!closed_.ok() || !free_.Keep(request, done)) return false;
+    tick = !std::exchange(step_tick_, true);
+  }
+  if (tick) ScheduleStepTick();
+  return true;
+}
+
+void PsChannel::BeginFree() {
+  absl::MutexLock lock(&mu_);
+  free_.Begin();
+}
+
+void PsChannel::BeginLastFrame() {
+  absl::MutexLock lock(&mu_);
+  free_.BeginLastFrame();
+}
+
+void PsChannel::EndFrames() {
+  Calls calls;
+  {
+    absl::MutexLock lock(&mu_);
+    calls = free_.EndFrames();
+  }
+  if (!calls.empty()) Send(std::move(calls));
+}
+
+void PsChannel::EndFree() {
+  absl::MutexLock lock(&mu_);
+  free_.End();
+}
+
 void PsChannel::BeginInStep(ClosureId step) {
   absl::MutexLock lock(&mu_);
   steps_.Begin(step);
@@ -133,7 +174,8 @@ void PsChannel::OnStepTick() {
   {
     absl::MutexLock lock(&mu_);
     late = steps_.Tick();
-    step_tick_ = again = steps_.waiting() && closed_.ok();
+    for (auto& call : free_.Tick()) late.push_back(std::move(call));
+    step_tick_ = again = (steps_.waiting() || free_.waiting()) && closed_.ok();
   }
   for (auto& call : late) {
     Calls alone;
@@ -204,6 +246,7 @@ void PsChannel::Close(absl::Status reason) {
     waiting.swap(held_);
     for (auto& call : std::exchange(waiting_, {})) waiting.push_back(std::move(call));
     for (auto& call : steps_.TakeKept()) waiting.push_back(std::move(call));
+    for (auto& call : free_.Take()) waiting.push_back(std::move(call));
   }
   if (stream != nullptr) stream->Break(reason);
   for (auto& [request, done] : waiting) done(reason);

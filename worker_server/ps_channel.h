@@ -14,6 +14,7 @@
 #include "runtime/env/env.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/transport.h"
+#include "worker_server/free_calls.h"
 #include "worker_server/step_calls.h"
 
 namespace coxswain::worker {
@@ -65,6 +66,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
                 // have to wait for that of another closure
     kFollows,   // the first of a closure of a synchronous step: see StepCalls
     kConfirms,  // the confirmation of such a closure, for which BeginInStep was called
+    kRides,     // the confirmation of a closure of a free step: see FreeCalls
   };
   // What waits for another closure does so for one to two of these at most.
   static constexpr absl::Duration kStepTick = absl::Milliseconds(500);
@@ -80,6 +82,12 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   // its confirmation (kConfirms), it must call EndInStep.
   void BeginInStep(ClosureId step);
   void EndInStep(ClosureId step);
+  // A closure of a free step is under way, until EndFree. Between the two it calls BeginLastFrame
+  // before its last Call but for the confirmation (kRides), or EndFrames if there will be none.
+  void BeginFree();
+  void BeginLastFrame();
+  void EndFrames();
+  void EndFree();
   // Calls under way fail with `reason`, in their order, and so do later calls.
   void Close(absl::Status reason);
 
@@ -101,6 +109,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   std::atomic<int> starting_{0};
   using Calls = FrameCalls;
   void CallInStep(function::SegmentRequest request, Done done, Travel travel);
+  // Whether a confirmation waits for another frame.
+  bool KeepFree(function::SegmentRequest* request, Done* done);
   void ScheduleStepTick();
   void OnStepTick();
   // Sends the calls as one frame, over the existing stream or a new one.
@@ -114,6 +124,7 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   Calls waiting_ ABSL_GUARDED_BY(mu_);    // first frames that wait for one of those
   Calls held_ ABSL_GUARDED_BY(mu_);       // last frames that wait for first frames
   StepCalls steps_ ABSL_GUARDED_BY(mu_);
+  FreeCalls free_ ABSL_GUARDED_BY(mu_);
   bool step_tick_ ABSL_GUARDED_BY(mu_) = false;  // is scheduled
   uint64_t frames_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t bytes_sent_ ABSL_GUARDED_BY(mu_) = 0;

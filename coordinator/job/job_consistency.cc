@@ -58,8 +58,8 @@ void CheckKeysOfModes(const JobReader& reader, const SectionView& view) {
   }
 }
 
-// With train.deterministic, `async` and `bounded` are synchronous steps whose batches are updates of
-// their own, in order: the same updates, of which none is late by more than it may be. With
+// With train.deterministic, `async` and `bounded` are synchronous steps whose batches are updates
+// of their own, in order: the same updates, of which none is late by more than it may be. With
 // microbatches CheckDeterministic refuses the job.
 void PutInOrder(const JobReader& reader, bool window_given) {
   TrainSpec* const train = &reader.job->train;

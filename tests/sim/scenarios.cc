@@ -550,6 +550,25 @@ Scenario QuietSteps(Random* random) {
   return s;
 }
 
+Scenario QuietGroups(Random* random) {
+  Scenario s;
+  s.job.ps = static_cast<int>(random->Between(1, 3));
+  s.job.workers = static_cast<int>(random->Between(1, 5));
+  s.job.in_flight = 3;
+  s.job.window = 6 * s.job.workers;
+  s.job.worker_task_time = absl::Milliseconds(20);
+  s.site.network.spikes = 0;
+  s.faults.most = 0;
+  s.faults.ambushes = 0;
+  TicketOptions tickets;
+  tickets.tickets = kQuietSteps * s.job.workers;
+  tickets.replicas = static_cast<uint32_t>(random->Between(1, 4));
+  tickets.free = true;
+  tickets.tables = s.job.ps;
+  s.workload = NewTickets(tickets);
+  return s;
+}
+
 Scenario BackupSteps(Random* random) {
   Scenario s = StepFaults(random);
   TicketOptions tickets;

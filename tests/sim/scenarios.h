@@ -54,6 +54,8 @@ Scenario SynchronousSteps(Random* random);
 // As many closures a step as there are workers, and nothing fails.
 constexpr int64_t kQuietSteps = 40;
 Scenario QuietSteps(Random* random);
+// The same of updates that are applied as they come; closures take long beside messages.
+Scenario QuietGroups(Random* random);
 // Those that do without their slowest closures, and those that are applied in any order.
 Scenario BackupSteps(Random* random);
 Scenario FreeSteps(Random* random);

@@ -389,6 +389,101 @@ TEST_CASE("what waits for a step fails when the channel closes", "[worker][sync]
   CHECK(s.done.Take("the confirmation's end").second.message() == "over");
 }
 
+// Closures of free steps; this worker computes one at a time.
+constexpr SyncStep kFree{.first = 1, .count = 8, .free = true};
+
+TEST_CASE("the confirmation of a free step's closure goes with the next frame of another one",
+          "[worker][free]") {
+  Setup s;
+  s.MustOpen();
+  for (int i = 0; i < 3; ++i) s.channel->BeginFree();
+  s.channel->BeginLastFrame();
+  s.CallInStep(1, kFree, Travel::kAtOnce);  // its gradients
+  s.ExpectFrames({1}, false);
+  s.CallInStep(1, kFree, Travel::kRides);
+  CHECK(s.ps.frames.empty());
+  s.CallInStep(2, kFree, Travel::kFirst);
+  s.ExpectFrames({1, 2}, true);
+  s.CallInStep(3, kFree, Travel::kFirst);
+  s.ExpectFrames({3}, false);  // nothing waits any more
+}
+
+TEST_CASE("a confirmation does not wait where the worker would have no work meanwhile",
+          "[worker][free]") {
+  Setup s;
+  s.MustOpen();
+  SECTION("no other closure has frames to send") {
+    s.channel->BeginFree();
+    s.channel->BeginLastFrame();
+    s.CallInStep(1, kFree, Travel::kRides);
+    s.ExpectFrames({1}, false);
+  }
+  SECTION("only the one that it computes, and no place is free") {
+    s.channel->BeginFree();
+    s.channel->BeginFree();
+    s.channel->BeginLastFrame();
+    s.CallInStep(1, kFree, Travel::kRides);
+    s.ExpectFrames({1}, false);
+  }
+  SECTION("a place is free: another closure is on its way") {
+    for (int i = 0; i < 3; ++i) s.channel->BeginFree();
+    for (int i = 0; i < 2; ++i) s.channel->BeginLastFrame();
+    s.channel->EndFree();
+    s.CallInStep(2, kFree, Travel::kRides);
+    CHECK(s.ps.frames.empty());
+    s.channel->BeginFree();
+    s.CallInStep(4, kFree, Travel::kFirst);
+    s.ExpectFrames({2, 4}, true);
+  }
+}
+
+TEST_CASE("a confirmation goes alone when the closures that it waits for send nothing",
+          "[worker][free]") {
+  Setup s;
+  s.MustOpen();
+  for (int i = 0; i < 3; ++i) s.channel->BeginFree();
+  s.channel->BeginLastFrame();
+  s.CallInStep(1, kFree, Travel::kRides);
+  SECTION("they end") {
+    s.channel->EndFrames();
+    CHECK(s.ps.frames.empty());  // there is one more
+    s.channel->EndFrames();
+    s.ExpectFrames({1}, false);
+  }
+  SECTION("they hang") {
+    s.loop.Fire();
+    CHECK(s.ps.frames.empty());
+    s.CallInStep(2, kFree, Travel::kRides);
+    s.loop.Fire();
+    s.ExpectFrames({1}, false);  // the other has waited for one tick only
+    s.loop.Fire();
+    s.ExpectFrames({2}, false);
+  }
+  SECTION("the channel closes") {
+    s.channel->Close(absl::CancelledError("over"));
+    CHECK(s.done.Take("the confirmation's end").second.message() == "over");
+    s.CallInStep(2, kFree, Travel::kRides);
+    CHECK(s.done.Take("the end of one that came late").second.message() == "over");
+    s.channel->EndFrames();
+    CHECK(s.ps.frames.empty());
+  }
+}
+
+TEST_CASE("a confirmation goes with an update that itself waits for look-ups", "[worker][free]") {
+  Setup s;
+  s.MustOpen();
+  for (int i = 0; i < 3; ++i) s.channel->BeginFree();
+  s.channel->BeginLastFrame();
+  s.CallInStep(1, kFree, Travel::kRides);
+  s.channel->BeginWork();
+  s.channel->BeginStart();
+  s.channel->BeginLastFrame();
+  s.CallInStep(2, kFree, Travel::kEndsWork);
+  CHECK(s.ps.frames.empty());
+  s.CallInStep(3, kFree, Travel::kFirst);
+  s.ExpectFrames({1, 2, 3}, true);
+}
+
 TEST_CASE("every call of a joined frame gets its own answer", "[worker]") {
   Setup s;
   s.MustOpen();
