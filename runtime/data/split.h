@@ -26,8 +26,8 @@ class PartDraw {
   double test_, not_training_;
 };
 
-// What draws the row of each group that holdout_per holds out: that with the smallest hash of it and
-// the row's number, of equal ones the first.
+// What draws the row of each group that holdout_per holds out: that with the smallest hash of this
+// and of the row's number, of equal ones the first.
 uint64_t HoldoutKey(uint64_t seed);
 
 // Splits rows [0, rows); those from `own_rows` on are from test_paths. A row's part is drawn from a

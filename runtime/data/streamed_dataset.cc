@@ -35,6 +35,22 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
   return dataset;
 }
 
+namespace {
+
+// It describes what batches have.
+std::unique_ptr<Column> ColumnWithoutRows(const DatasetSpec& spec, const FeatureSpec& feature) {
+  const std::string& name = feature.name();
+  if (IsHistory(feature)) return std::make_unique<HistoryColumn>(name, nullptr, nullptr, 0, 0);
+  if (feature.kind() != FeatureSpec::CATEGORICAL) {
+    return std::make_unique<NumericColumn>(name, std::vector<float>(), feature.width());
+  }
+  if (!feature.multi_valued()) return std::make_unique<IdColumn>(name, IdArray());
+  const bool weighted = FormatOf(spec).HasIndices(feature) || !feature.weight_separator().empty();
+  return std::make_unique<RaggedColumn>(name, RaggedIds(), weighted, 0, 0);
+}
+
+}  // namespace
+
 absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
   ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
   // Before a step waits for them. A task without a background may never read the data.
@@ -52,35 +68,21 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(spec.stream().batch()));
   trained_rows_ = index_->trained_rows();
   since_training_ = static_cast<SinceTraining>(index_->since_training());
-  // Columns without rows: they describe what batches have.
   for (int i = 0; i < spec.features_size(); ++i) {
     const FeatureSpec& feature = spec.features(i);
+    batch_columns_.push_back(ColumnWithoutRows(spec, feature));
     if (IsHistory(feature)) {
       history_of_[feature.name()] = feature.history_of();
-      batch_columns_.push_back(
-          std::make_unique<HistoryColumn>(feature.name(), nullptr, nullptr, 0, 0));
-      if (!spec.has_known_items()) {
-        known_ = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/false);
-      }
+      known_ = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/false);
       continue;
     }
     Feature& added = features_[feature.name()];
     if (feature.kind() != FeatureSpec::CATEGORICAL) {
       added.transform =
           std::make_unique<NumericTransform>(data->transforms[static_cast<size_t>(i)]);
-      batch_columns_.push_back(
-          std::make_unique<NumericColumn>(feature.name(), std::vector<float>(), feature.width()));
     } else {
       added.vocabulary = data->vocabularies[static_cast<size_t>(i)];
       added.single = !feature.multi_valued();
-      const bool weighted =
-          FormatOf(spec).HasIndices(feature) || !feature.weight_separator().empty();
-      if (added.single) {
-        batch_columns_.push_back(std::make_unique<IdColumn>(feature.name(), IdArray()));
-      } else {
-        batch_columns_.push_back(
-            std::make_unique<RaggedColumn>(feature.name(), RaggedIds(), weighted, 0, 0));
-      }
     }
     Remember(feature, added);
   }

@@ -1,6 +1,6 @@
-// The values of a feature by group (such as the items of each user), of all rows of a data set, in a
-// file: for data sets whose rows are not in memory. What is read of it is in the system's cache of
-// files, not in the process.
+// The values of a feature by group (such as the items of each user), of all rows of a data set, in
+// a file: for data sets whose rows are not in memory. What is read of it is in the system's cache
+// of files, not in the process.
 #pragma once
 
 #include <cstdint>
@@ -65,8 +65,8 @@ class GroupFile {
 
   // Whether a complete file is the one of this key.
   static bool Fits(const env::RandomAccessFile& file, uint64_t key);
-  // One that fits. Errors of this and all others: DataLoss for a damaged file, or a disk that cannot
-  // read it.
+  // One that fits. Errors of this and all others: DataLoss for a damaged file, or a disk that
+  // cannot read it.
   static absl::StatusOr<std::shared_ptr<const GroupFile>> Open(
       std::shared_ptr<const SharedCopy> copy);
 

@@ -56,8 +56,9 @@ class IndexDraft {
   // Adds what was read elsewhere; of its files the first has this number, and all have begun.
   // Errors: as AddBlock; InvalidArgument for a part of something else.
   absl::Status AddPart(const proto::IndexedPart& part, int32_t first_file);
-  // What the rows so far come to. Which of the rows of the next part are held out: there are at most
-  // `rows` in it; -1: not known, it ends with this file at the latest. Errors: those of HeldOutRows.
+  // What the rows so far come to, and which rows of the next part are held out, which has so many
+  // `rows`; -1: that is not known, and it ends with this file at the latest. Errors: those of
+  // HeldOutRows.
   absl::StatusOr<proto::IndexState> State(int64_t rows, int32_t last_file) const;
   // All blocks of the file with this number are in. Errors: FailedPrecondition for one that changed
   // since BeginFile.

@@ -18,7 +18,7 @@
 namespace coxswain::data {
 namespace {
 
-constexpr size_t kPending = size_t{256} << 10;
+constexpr size_t kPending = size_t{64} << 10;
 
 }  // namespace
 

@@ -256,6 +256,12 @@ TEST_CASE(
     fs::remove_all(files.Path("cache/unpacked"));
     CHECK(Bytes(*first, some) == wanted);
   }
+  SECTION("left half written by a killed process, this one and another") {
+    fs::rename(*made.begin(), *made.begin() + ".part");
+    files.Write("cache/unpacked/0123456789abcdef.groups.part", "half");
+    CHECK(Bytes(*MustLoad(spec), some) == wanted);
+    CHECK(Made(files) == made);
+  }
   SECTION("torn") { fs::resize_file(*made.begin(), content.size() - 8); }
   SECTION("of other bytes at its beginning") {
     std::fstream file(*made.begin(), std::ios::in | std::ios::out | std::ios::binary);
