@@ -12,8 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "protos/dataset.pb.h"
 #include "runtime/data/sinks.h"
+
+namespace coxswain::env {
+class RandomAccessFile;
+}
 
 namespace coxswain::data {
 
@@ -60,6 +65,16 @@ class DataFormat {
 
   // Its rows end at line ends; required of input from pipes.
   virtual bool has_lines() const { return has_blocks() && !has_groups(); }
+
+  // A large file can be read in ranges of its bytes, of whole rows each.
+  virtual bool has_ranges() const { return has_lines(); }
+  // Where such a range may end: at the first begin of a row at `at` or behind it, or where the file
+  // ends. A guess: who reads the rows in front finds out. `known`: in front of `at`, where a row
+  // begins. Errors: those of RandomAccessFile.
+  virtual absl::StatusOr<int64_t> FindRow(const proto::DatasetSpec& spec,
+                                          absl::Span<const std::string> columns,
+                                          const env::RandomAccessFile& file, int64_t known,
+                                          int64_t at) const;
 
   // True: files store columns in groups of rows, and are read by group instead of by ranges of
   // bytes.
