@@ -57,15 +57,18 @@ struct StreamedSpec {
   KnownVocabularies vocabularies;            // by feature
   std::vector<NumericTransform> transforms;  // by feature; only for numeric ones
   std::shared_ptr<const SideTables> side_tables;
+  std::vector<std::string> beside;          // by file: see DataFormat::ReadBeside
   std::shared_ptr<UnpackedFiles> unpacked;  // thread-safe
   std::shared_ptr<KeptFiles> kept;          // thread-safe
 
   const std::string& path(int file) const;  // by its number in the index
+  int64_t bytes() const;                    // what it takes of `dataset.memory`
   const std::string& path(const proto::IndexedBlock& block) const { return path(block.file()); }
 };
 
 // Makes a StreamedSpec from a checked spec and its index. Errors: InvalidArgument for an index that
-// does not fit the spec.
+// does not fit the spec; those of SideTables::Read and of DataFormat::ReadBeside;
+// FailedPrecondition for a file beside that is not the one that was indexed.
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index);
 

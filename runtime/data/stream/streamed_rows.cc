@@ -73,7 +73,7 @@ StreamedRows::StreamedRows(std::shared_ptr<const StreamedSpec> data,
                                                    data_->spec.stream().batch()));
   }
   BlockCache::Options options;
-  options.memory = SizesOf(data_->spec.stream()).memory - BytesOf(data_->side_tables);
+  options.memory = SizesOf(data_->spec.stream()).memory - data_->bytes();
   options.largest_block = data_->index->largest_block();
   options.parse = [data = data_](int64_t block) { return ParseBlock(*data, block); };
   options.background = std::move(background);
