@@ -22,6 +22,8 @@ namespace {
 
 // Bytes beside the files take at most this share of `dataset.memory`.
 constexpr int64_t kBesideInMemory = 2;
+// So do bytes that were asked for and are not parsed yet, beyond it.
+constexpr int64_t kAheadInMemory = 16;
 
 template <typename T>
 int64_t BytesOf(const std::vector<T>& values) {
@@ -66,7 +68,10 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   }
   std::vector<char>& bytes = read.bytes;
   bytes.resize(static_cast<size_t>(block.bytes()));
-  const absl::Status status = from.Read(offset, bytes.data(), bytes.size());
+  const bool has_come =
+      copy == nullptr && data.ahead->Take({path, block.offset(), block.bytes()}, bytes.data());
+  const absl::Status status =
+      has_come ? absl::OkStatus() : from.Read(offset, bytes.data(), bytes.size());
   if (!status.ok() && copy != nullptr) return Annotate(status, path);
   if (!status.ok()) {
     // It may have become shorter after it was opened.
@@ -222,6 +227,8 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   data->cuts = TimeCuts(data->index->cuts());
   data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
   data->kept = std::make_shared<KeptFiles>();
+  data->ahead = std::make_shared<ReadsAhead>(data->kept.get(),
+                                             SizesOf(data->spec.stream()).memory / kAheadInMemory);
   for (int i = 0; i < data->spec.features_size(); ++i) {
     const proto::FeatureSpec& feature = data->spec.features(i);
     const proto::IndexedFeature& indexed = data->index->features(i);
@@ -377,6 +384,18 @@ void DrawParts(const StreamedSpec& data, const proto::IndexedBlock& block, const
 }
 
 }  // namespace
+
+void ReadBlocksAhead(const StreamedSpec& data, const std::vector<int64_t>& blocks) {
+  std::vector<ReadsAhead::Range> ranges;
+  for (const int64_t number : blocks) {
+    const proto::IndexedBlock& block = data.index->blocks(static_cast<int>(number));
+    // Copies of packed files are here, and which ranges a row group has is not known yet.
+    const bool is_copied = data.index->files(block.file()).unpacked_bytes() > 0;
+    if (is_copied || FormatOf(data.spec).has_groups()) continue;
+    ranges.push_back({data.path(block), block.offset(), block.bytes()});
+  }
+  data.ahead->Want(ranges);
+}
 
 absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec& data,
                                                               int64_t number) {

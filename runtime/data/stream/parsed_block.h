@@ -14,6 +14,7 @@
 #include "runtime/data/row_places.h"
 #include "runtime/data/split.h"
 #include "runtime/data/stream/kept_files.h"
+#include "runtime/data/stream/reads_ahead.h"
 #include "runtime/data/stream/row_cells.h"
 #include "runtime/data/stream/time_cuts.h"
 #include "runtime/data/stream/unpacked_files.h"
@@ -60,6 +61,7 @@ struct StreamedSpec {
   std::vector<std::string> beside;          // by file: see DataFormat::ReadBeside
   std::shared_ptr<UnpackedFiles> unpacked;  // thread-safe
   std::shared_ptr<KeptFiles> kept;          // thread-safe
+  std::shared_ptr<ReadsAhead> ahead;        // thread-safe
 
   const std::string& path(int file) const;  // by its number in the index
   int64_t bytes() const;                    // what it takes of `dataset.memory`
@@ -74,6 +76,10 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
 
 // Decompresses the compressed files. Errors: those of UnpackedFiles.
 absl::Status UnpackFiles(const StreamedSpec& data);
+
+// Asks object stores for what some blocks are parsed of, in their order, as far as there is room;
+// what was asked for before and is not of these is let go.
+void ReadBlocksAhead(const StreamedSpec& data, const std::vector<int64_t>& blocks);
 
 // Reads a block from its file. Errors: FailedPrecondition when the file's bytes are not those that
 // were indexed, see file_identity.h; those of RandomAccessFile and of the format.

@@ -77,6 +77,9 @@ StreamedRows::StreamedRows(std::shared_ptr<const StreamedSpec> data,
   options.largest_block = data_->index->largest_block();
   options.parse = [data = data_](int64_t block) { return ParseBlock(*data, block); };
   options.background = std::move(background);
+  options.coming = [data = data_](const std::vector<int64_t>& blocks) {
+    ReadBlocksAhead(*data, blocks);
+  };
   cache_ = BlockCache::Make(std::move(options));
 }
 
