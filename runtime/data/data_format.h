@@ -12,8 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "protos/dataset.pb.h"
 #include "runtime/data/sinks.h"
+
+namespace coxswain::env {
+class RandomAccessFile;
+}
 
 namespace coxswain::data {
 
@@ -25,11 +30,13 @@ struct FileBlock {
   std::vector<char> bytes;           // empty if has_groups()
   int64_t first_line = 1;            // the number of its first line
   std::vector<std::string> columns;  // of the file, in its order; empty if lines have no columns
+  int64_t rows = 0;                  // where it is known
+  std::string beside;                // what these rows have in the file beside theirs
 
   // Where has_groups(): rows from `group_row` on of a group whose content has the hash, in a file
   // of this size; else the error is changed(). Without `changed` the file was not looked at before:
   // whatever it holds is read, and errors are what is wrong with it.
-  int64_t group = 0, group_row = 0, rows = 0, file_bytes = 0;
+  int64_t group = 0, group_row = 0, file_bytes = 0;
   uint64_t hash = 0;
   std::function<absl::Status()> changed = nullptr;
 };
@@ -61,6 +68,16 @@ class DataFormat {
   // Its rows end at line ends; required of input from pipes.
   virtual bool has_lines() const { return has_blocks() && !has_groups(); }
 
+  // A large file can be read in ranges of its bytes, of whole rows each.
+  virtual bool has_ranges() const { return has_lines(); }
+  // Where such a range may end: at the first begin of a row at `at` or behind it, or where the file
+  // ends. A guess: who reads the rows in front finds out. `known`: in front of `at`, where a row
+  // begins. Errors: those of RandomAccessFile.
+  virtual absl::StatusOr<int64_t> FindRow(const proto::DatasetSpec& spec,
+                                          absl::Span<const std::string> columns,
+                                          const env::RandomAccessFile& file, int64_t known,
+                                          int64_t at) const;
+
   // True: files store columns in groups of rows, and are read by group instead of by ranges of
   // bytes.
   virtual bool has_groups() const { return false; }
@@ -79,6 +96,22 @@ class DataFormat {
     (void)first, (void)end, (void)rows;
     return absl::UnimplementedError(path + ": it has lines");
   }
+  // True: each row has a byte in another file, too, which is small enough to be held in memory.
+  virtual bool has_files_beside() const { return false; }
+  // Its path; empty where nobody reads that column. Errors: those of Read.
+  virtual absl::StatusOr<std::string> PathBeside(const proto::DatasetSpec& spec,
+                                                 const std::string& path) const {
+    (void)spec, (void)path;
+    return std::string();
+  }
+  // These bytes, of the rows one after the other: at most so many. Errors: those of Read;
+  // ResourceExhausted.
+  virtual absl::StatusOr<std::string> ReadBeside(const std::string& beside,
+                                                 int64_t most_bytes) const {
+    (void)most_bytes;
+    return absl::UnimplementedError(beside + ": it has rows of its own");
+  }
+
   // What Read adds to the content of the data set for a file whose unpacked bytes have this hash.
   virtual uint64_t ContentOf(const std::string& path, uint64_t hash) const {
     (void)path;

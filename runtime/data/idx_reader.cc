@@ -27,9 +27,16 @@ absl::StatusOr<std::unique_ptr<IdxReader>> IdxReader::Open(const std::string& pa
   return reader;
 }
 
+std::unique_ptr<IdxReader> IdxReader::OfBytes(const std::string& path, std::vector<char> bytes,
+                                              int64_t items, int64_t width) {
+  std::unique_ptr<IdxReader> reader(new IdxReader(InputFile::OfBytes(path, std::move(bytes))));
+  reader->items_ = items;
+  reader->width_ = width;
+  return reader;
+}
+
 absl::StatusOr<absl::string_view> IdxReader::Take(int64_t bytes) {
-  input_->Consume(static_cast<size_t>(taken_));
-  taken_ = 0;
+  Consume();
   while (input_->end() - input_->begin() < bytes) {
     if (input_->at_end()) {
       return absl::DataLossError(absl::StrCat(input_->path(), ": wanted ", bytes,
@@ -79,8 +86,7 @@ absl::Status IdxReader::ReadHeader(int dimensions) {
 absl::StatusOr<absl::string_view> IdxReader::Next(int64_t items) { return Take(items * width_); }
 
 absl::Status IdxReader::CheckEnd() {
-  input_->Consume(static_cast<size_t>(taken_));
-  taken_ = 0;
+  Consume();
   while (input_->begin() == input_->end() && !input_->at_end()) RETURN_IF_ERROR(input_->More());
   if (input_->begin() == input_->end()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(

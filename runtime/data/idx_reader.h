@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,11 +24,17 @@ class IdxReader {
   // InvalidArgument "images-idx3-ubyte: wanted ..., found ..."; those of InputFile.
   static absl::StatusOr<std::unique_ptr<IdxReader>> Open(const std::string& path, int dimensions);
 
+  // Items of a file that are in memory.
+  static std::unique_ptr<IdxReader> OfBytes(const std::string& path, std::vector<char> bytes,
+                                            int64_t items, int64_t width);
+
   int64_t items() const { return items_; }
   int64_t width() const { return width_; }  // bytes of an item: rows times columns of an image
-  // The next items' bytes, good until the next call. Errors: DataLoss for a file that ends before;
-  // those of InputFile.
+  // The next items' bytes, good until the next call of it. Errors: DataLoss for a file that ends
+  // before; those of InputFile.
   absl::StatusOr<absl::string_view> Next(int64_t items);
+  // The input's position is behind the last items from here on.
+  void Consume() { input_->Consume(static_cast<size_t>(std::exchange(taken_, 0))); }
   // InvalidArgument for bytes behind the last item.
   absl::Status CheckEnd();
   InputFile* input() { return input_.get(); }

@@ -105,6 +105,24 @@ absl::StatusOr<std::vector<std::string>> Matches(const std::string& pattern) {
   return matched;
 }
 
+class StoredRead final : public env::PendingRead {
+ public:
+  StoredRead(const CoxArrowApi* api, CoxArrowStoredRead* read, const std::string& address)
+      : api_(api), read_(read), address_(address) {}
+  ~StoredRead() override { api_->drop_read(read_); }
+
+  absl::Status Wait(void* out) override {
+    CoxArrowError error = {};
+    const int32_t code = api_->take_read(read_, out, &error);
+    return StatusOf(address_, code, error);
+  }
+
+ private:
+  const CoxArrowApi* const api_;
+  CoxArrowStoredRead* const read_;
+  const std::string address_;
+};
+
 class StoredFile final : public env::RandomAccessFile {
  public:
   StoredFile(const CoxArrowApi* api, CoxArrowStoredFile* file, const CoxArrowStored& about)
@@ -112,6 +130,16 @@ class StoredFile final : public env::RandomAccessFile {
         api_(api),
         file_(file) {}
   ~StoredFile() override { api_->close_stored(file_); }
+
+  std::unique_ptr<env::PendingRead> Start(uint64_t offset, size_t bytes) const override {
+    if (bytes == 0 || offset > size() || bytes > size() - offset) return nullptr;
+    CoxArrowStoredRead* read = nullptr;
+    CoxArrowError error = {};
+    const int32_t code = api_->start_read(file_, static_cast<int64_t>(offset),
+                                          static_cast<int64_t>(bytes), &read, &error);
+    if (code != 0) return nullptr;
+    return std::make_unique<StoredRead>(api_, read, path());
+  }
 
  private:
   absl::Status ReadRange(uint64_t offset, char* out, size_t bytes) const override {

@@ -7,7 +7,8 @@
 namespace coxswain::data {
 namespace {
 
-constexpr size_t kLength = 8, kChecksum = 4, kHeader = kLength + kChecksum;
+constexpr size_t kLength = 8, kChecksum = 4, kHeader = kTfRecordHeader;
+static_assert(kHeader == kLength + kChecksum);
 
 uint64_t LittleEndian(const char* p, size_t bytes) {
   uint64_t number = 0;
@@ -20,6 +21,14 @@ bool HasChecksum(absl::string_view bytes, const char* checksum) {
 }
 
 }  // namespace
+
+int64_t TfRecordLength(absl::string_view bytes) {
+  const uint64_t length = LittleEndian(bytes.data(), kLength);
+  // Nearly all bytes that are no header end here.
+  if (length >= kMaxRecordBytes) return -1;
+  const bool good = HasChecksum(bytes.substr(0, kLength), bytes.data() + kLength);
+  return good ? static_cast<int64_t>(length) : -1;
+}
 
 absl::StatusOr<bool> TfRecordReader::Fill(size_t bytes) {
   while (static_cast<size_t>(input_->end() - input_->begin()) < bytes) {

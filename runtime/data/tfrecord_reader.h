@@ -14,6 +14,14 @@
 
 namespace coxswain::data {
 
+// The length of a record and its checksum.
+constexpr size_t kTfRecordHeader = 12;
+// Of a record whose header these bytes begin with; -1 where its checksum is another one, or the
+// record would be too long. `bytes`: kTfRecordHeader or more.
+int64_t TfRecordLength(absl::string_view bytes);
+// With the header and the checksum, of a record of this length.
+inline int64_t TfRecordBytes(int64_t length) { return length + 16; }
+
 class TfRecordReader {
  public:
   // `first`: the number of the input's first record.

@@ -10,6 +10,15 @@
 
 namespace coxswain::env {
 
+// A range that was asked for and comes meanwhile. Gone before Wait, it is let go.
+// Thread model: one thread at a time.
+class PendingRead {
+ public:
+  virtual ~PendingRead() = default;
+  // Waits for all of the range, once; `out` has room for it. Errors: those of the file's Read.
+  virtual absl::Status Wait(void* out) = 0;
+};
+
 // Thread-safe: a read has no position. The file must not change meanwhile.
 class RandomAccessFile {
  public:
@@ -27,6 +36,12 @@ class RandomAccessFile {
   // All of the range or an error: OutOfRange past the end, DataLoss when it became shorter or the
   // disk cannot read it.
   absl::Status Read(uint64_t offset, void* out, size_t bytes) const;
+  // Asks for a range, without waiting for it; several may be on their way. Null where that gains
+  // nothing, as of files of this machine, and where Read would tell what is wrong.
+  virtual std::unique_ptr<PendingRead> Start(uint64_t offset, size_t bytes) const {
+    (void)offset, (void)bytes;
+    return nullptr;
+  }
 
  protected:
   RandomAccessFile(std::string path, uint64_t size, int64_t modified_ns)

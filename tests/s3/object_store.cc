@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
@@ -61,10 +62,19 @@ class ObjectStore::Impl {
   int requests ABSL_GUARDED_BY(mu) = 0;
   int64_t bytes ABSL_GUARDED_BY(mu) = 0;
   int64_t puts ABSL_GUARDED_BY(mu) = 0;
+  int gather ABSL_GUARDED_BY(mu) = 0, at_once ABSL_GUARDED_BY(mu) = 0;
+  int most_at_once ABSL_GUARDED_BY(mu) = 0;
 
  private:
+  bool Gathered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return most_at_once >= gather; }
+
   void Answer(const httplib::Request& request, httplib::Response* response) {
     const absl::MutexLock lock(&mu);
+    if (!request.ranges.empty()) {
+      most_at_once = std::max(most_at_once, ++at_once);
+      mu.AwaitWithTimeout(absl::Condition(this, &Impl::Gathered), absl::Seconds(30));
+      --at_once;
+    }
     ++requests;
     const std::string bucket = request.matches[1], key = request.matches[2];
     if (fail > 0) {
@@ -156,6 +166,17 @@ void ObjectStore::FailNext(int requests, int status) {
 void ObjectStore::Deny(const std::string& bucket) {
   const absl::MutexLock lock(&impl_->mu);
   impl_->denied.insert(bucket);
+}
+
+void ObjectStore::Gather(int requests) {
+  const absl::MutexLock lock(&impl_->mu);
+  impl_->gather = requests;
+  impl_->most_at_once = 0;
+}
+
+int ObjectStore::most_at_once() const {
+  const absl::MutexLock lock(&impl_->mu);
+  return impl_->most_at_once;
 }
 
 int ObjectStore::requests() const {

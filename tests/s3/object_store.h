@@ -26,6 +26,11 @@ class ObjectStore {
   void FailNext(int requests, int status);
   // Objects of this bucket are refused.
   void Deny(const std::string& bucket);
+  // Ranges of objects are answered once so many requests for them are there at the same time; after
+  // half a minute in any case.
+  void Gather(int requests);
+  // The most requests for ranges that were there at the same time.
+  int most_at_once() const;
   // How many requests were answered, and how many bytes of objects.
   int requests() const;
   int64_t bytes() const;

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file. A plugin of another version is not used. */
-#define COX_ARROW_API_VERSION 2
+#define COX_ARROW_API_VERSION 3
 
 enum CoxArrowFormat { COX_ARROW_PARQUET = 1, COX_ARROW_IPC = 2 };
 
@@ -96,6 +96,7 @@ typedef struct CoxArrowStored {
 typedef struct CoxArrowFile CoxArrowFile;
 typedef struct CoxArrowReader CoxArrowReader;
 typedef struct CoxArrowStoredFile CoxArrowStoredFile;
+typedef struct CoxArrowStoredRead CoxArrowStoredRead;
 typedef void (*CoxArrowFoundFunction)(void* context, const CoxArrowStored* found);
 
 typedef struct CoxArrowApi {
@@ -143,6 +144,14 @@ typedef struct CoxArrowApi {
   int32_t (*read_stored)(CoxArrowStoredFile* file, int64_t offset, int64_t bytes, void* out,
                          CoxArrowError* error);
   void (*close_stored)(CoxArrowStoredFile* file);
+  /* Asks for a range without waiting for it. What comes is kept until it is taken; the file may be
+   * closed before. */
+  int32_t (*start_read)(CoxArrowStoredFile* file, int64_t offset, int64_t bytes,
+                        CoxArrowStoredRead** read, CoxArrowError* error);
+  /* Waits for all of that range, which `out` has room for, or an error. */
+  int32_t (*take_read)(CoxArrowStoredRead* read, void* out, CoxArrowError* error);
+  /* Does not wait, whether or not it was taken. */
+  void (*drop_read)(CoxArrowStoredRead* read);
 } CoxArrowApi;
 
 /* What a plugin exports under this name. Good as long as the plugin is loaded. */

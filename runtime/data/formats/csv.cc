@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/formats/format_list.h"
+#include "runtime/data/row_search.h"
 
 namespace coxswain::data {
 namespace {
@@ -20,6 +21,14 @@ class Csv final : public DataFormat {
     if (spec.csv().skip_lines() >= 0) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "data set: csv: wanted skip_lines of at least 0, found ", spec.csv().skip_lines()));
+  }
+
+  absl::StatusOr<int64_t> FindRow(const proto::DatasetSpec& spec,
+                                  absl::Span<const std::string> columns,
+                                  const env::RandomAccessFile& file, int64_t known,
+                                  int64_t at) const override {
+    if (!spec.csv().quoting()) return FindLine(file, at);
+    return FindCsvRecord(file, CsvFormatOf(spec.csv()), columns.size(), known, at);
   }
 
   absl::Status Read(const proto::DatasetSpec& spec, const std::string& path,

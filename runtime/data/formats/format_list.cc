@@ -1,8 +1,16 @@
 #include "runtime/data/formats/format_list.h"
 
 #include "runtime/base/logging.h"
+#include "runtime/data/row_search.h"
 
 namespace coxswain::data {
+
+absl::StatusOr<int64_t> DataFormat::FindRow(const proto::DatasetSpec&,
+                                            absl::Span<const std::string>,
+                                            const env::RandomAccessFile& file, int64_t,
+                                            int64_t at) const {
+  return FindLine(file, at);
+}
 
 const std::vector<const DataFormat*>& AllDataFormats() {
 #define COX_FORMAT(file, name) &name##Files(),

@@ -10,13 +10,14 @@
 #include "runtime/data/formats/format_list.h"
 #include "runtime/data/idx_reader.h"
 #include "runtime/data/names.h"
+#include "runtime/data/side_table.h"
 #include "runtime/data/table_rows.h"
 
 namespace coxswain::data {
 namespace {
 
 constexpr char kImage[] = "image", kLabel[] = "label";
-constexpr int64_t kImagesAtATime = 256;
+constexpr int64_t kImagesAtATime = 256, kLabelsAtATime = int64_t{1} << 20;
 
 // Bytes as a column of numbers, or of lists of `width` of them.
 class ByteColumn {
@@ -50,24 +51,34 @@ class ByteColumn {
 
 class ImagesReader {
  public:
-  ImagesReader(IdxReader* images, IdxReader* labels, TableRows* rows)
-      : images_(*images), labels_(labels), rows_(*rows), image_(images->width()), label_(0) {}
+  // `first`: the number of the first image in its file, from 1.
+  ImagesReader(IdxReader* images, IdxReader* labels, int64_t first, TableRows* rows)
+      : images_(*images),
+        labels_(labels),
+        first_(first),
+        rows_(*rows),
+        image_(images->width()),
+        label_(0) {}
   absl::Status Read() {
+    std::vector<std::string> columns = {kImage};
+    if (labels_ != nullptr) columns.push_back(kLabel);
+    images_.Consume();
+    RETURN_IF_ERROR(rows_.StartFile(images_.input(), columns, first_));
     for (int64_t row = 0; row < images_.items();) {
-      const int64_t count = std::min(kImagesAtATime, images_.items() - row);
-      RETURN_IF_ERROR(ReadSome(row, count));
+      // A block may end behind each.
+      const int64_t left = rows_.bytes_left(*images_.input()), width = images_.width();
+      const int64_t until_end = std::max<int64_t>(1, left / width + (left % width > 0 ? 1 : 0));
+      const int64_t count = std::min({kImagesAtATime, images_.items() - row, until_end});
+      RETURN_IF_ERROR(ReadSome(first_ + row, count));
       row += count;
     }
     RETURN_IF_ERROR(images_.CheckEnd());
-    rows_.AddContent(images_.input()->content_hash());
-    if (labels_ == nullptr) return absl::OkStatus();
-    RETURN_IF_ERROR(labels_->CheckEnd());
-    rows_.AddContent(labels_->input()->content_hash());
-    return absl::OkStatus();
+    if (labels_ != nullptr) RETURN_IF_ERROR(labels_->CheckEnd());
+    return rows_.EndFile(images_.input());
   }
 
  private:
-  absl::Status ReadSome(int64_t row, int64_t count) {
+  absl::Status ReadSome(int64_t number, int64_t count) {
     ASSIGN_OR_RETURN(const absl::string_view pixels, images_.Next(count));
     absl::string_view numbers;
     if (labels_ != nullptr) {
@@ -79,7 +90,7 @@ class ImagesReader {
       const int64_t wrong = binding.sink->AppendColumn(of_image ? image : label);
       if (wrong < 0) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat((of_image ? images_ : *labels_).input()->path(), ": item ", row + wrong + 1,
+          absl::StrCat((of_image ? images_ : *labels_).input()->path(), ": item ", number + wrong,
                        ": wanted ", binding.sink->Wanted(), ", found ",
                        of_image ? absl::StrCat(images_.width(), " bytes") : label.Describe(wrong)));
     }
@@ -89,25 +100,30 @@ class ImagesReader {
       if (labels_ != nullptr) rows_.chain().Add(numbers.substr(i, 1));
       rows_.chain().EndRow();
     }
-    return rows_.EndRows(images_.input()->path(), row + 1, count);
+    images_.Consume();
+    return rows_.EndLines(images_.input(), number, count);
   }
 
   IdxReader& images_;
   IdxReader* const labels_;  // null: nobody wants them
+  const int64_t first_;
   TableRows& rows_;
   ByteColumn image_, label_;
 };
 
+bool WantsLabels(const TableRows& rows) {
+  return std::any_of(rows.bindings().begin(), rows.bindings().end(),
+                     [](const TableRows::Binding& binding) { return binding.column == kLabel; });
+}
+
 class Idx final : public DataFormat {
  public:
   const char* name() const override { return "idx"; }
-  bool has_blocks() const override { return false; }
+  bool has_lines() const override { return false; }
 
   absl::Status Read(const proto::DatasetSpec&, const std::string& path,
                     TableRows* rows) const override {
-    bool wants_labels = false;
     for (const TableRows::Binding& binding : rows->bindings()) {
-      wants_labels = wants_labels || binding.column == kLabel;
       if (binding.column != kLabel && binding.column != kImage) {
         return absl::NotFoundError(absl::StrCat(path, ": wanted a column ", Quoted(binding.column),
                                                 ", found none of that name; ",
@@ -120,7 +136,7 @@ class Idx final : public DataFormat {
     }
     ASSIGN_OR_RETURN(const auto images, IdxReader::Open(path, 3));
     std::unique_ptr<IdxReader> labels;
-    if (wants_labels) {
+    if (WantsLabels(*rows)) {
       ASSIGN_OR_RETURN(const std::string labels_path, IdxLabelsOf(path));
       ASSIGN_OR_RETURN(labels, IdxReader::Open(labels_path, 1));
       if (labels->items() != images->items()) {
@@ -129,10 +145,53 @@ class Idx final : public DataFormat {
                                                        labels->items()));
       }
     }
-    return ImagesReader(images.get(), labels.get(), rows).Read();
+    RETURN_IF_ERROR(ImagesReader(images.get(), labels.get(), 1, rows).Read());
+    rows->AddContent(images->input()->content_hash());
+    if (labels != nullptr) rows->AddContent(labels->input()->content_hash());
+    return absl::OkStatus();
   }
-  absl::Status ReadBlock(const proto::DatasetSpec&, FileBlock block, TableRows*) const override {
-    return absl::UnimplementedError(absl::StrCat(block.path, ": images are held in memory"));
+
+  bool has_files_beside() const override { return true; }
+  absl::StatusOr<std::string> PathBeside(const proto::DatasetSpec& spec,
+                                         const std::string& path) const override {
+    const std::vector<std::string> columns = ColumnsRead(spec);
+    if (std::find(columns.begin(), columns.end(), kLabel) == columns.end()) return std::string();
+    return IdxLabelsOf(path);
+  }
+  absl::StatusOr<std::string> ReadBeside(const std::string& beside,
+                                         int64_t most_bytes) const override {
+    ASSIGN_OR_RETURN(const auto labels, IdxReader::Open(beside, 1));
+    if (labels->items() > most_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          beside, ": ", labels->items(), " labels, which are held in memory, take too ",
+          "much of dataset.memory: wanted at most ", most_bytes));
+    }
+    std::string numbers;
+    while (static_cast<int64_t>(numbers.size()) < labels->items()) {
+      const auto left = labels->items() - static_cast<int64_t>(numbers.size());
+      ASSIGN_OR_RETURN(const auto some, labels->Next(std::min(left, kLabelsAtATime)));
+      numbers.append(some.data(), some.size());
+    }
+    RETURN_IF_ERROR(labels->CheckEnd());
+    return numbers;
+  }
+
+  absl::Status ReadBlock(const proto::DatasetSpec&, FileBlock block,
+                         TableRows* rows) const override {
+    const auto bytes = static_cast<int64_t>(block.bytes.size());
+    const bool wants_labels = WantsLabels(*rows);
+    const bool fits = block.rows > 0 && bytes >= block.rows && bytes % block.rows == 0 &&
+                      (!wants_labels || static_cast<int64_t>(block.beside.size()) == block.rows);
+    if (!fits) return absl::InvalidArgumentError(block.path + ": no block of images");
+    const auto images =
+        IdxReader::OfBytes(block.path, std::move(block.bytes), block.rows, bytes / block.rows);
+    std::unique_ptr<IdxReader> labels;
+    if (wants_labels) {
+      ASSIGN_OR_RETURN(const std::string labels_path, IdxLabelsOf(block.path));
+      labels = IdxReader::OfBytes(labels_path, {block.beside.begin(), block.beside.end()},
+                                  block.rows, 1);
+    }
+    return ImagesReader(images.get(), labels.get(), block.first_line, rows).Read();
   }
 };
 

@@ -12,6 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/formats/format_list.h"
 #include "runtime/data/names.h"
+#include "runtime/data/row_search.h"
 #include "runtime/data/table_rows.h"
 #include "runtime/data/tfrecord_reader.h"
 
@@ -36,6 +37,7 @@ class ExampleRows {
     std::vector<std::string> values;  // of the last example, as texts
   };
 
+  absl::Status ReadRows();
   absl::Status AddRow(const proto::TfExample& example);
   void TakeValues(const TfFeature* feature, Column* column);
   static bool Append(const Column& column, FieldSink* sink);
@@ -129,20 +131,26 @@ absl::Status ExampleRows::AddRow(const proto::TfExample& example) {
   return rows_.EndRow(reader_.input(), reader_.number(), reader_.number() + 1);
 }
 
-absl::Status ExampleRows::Read() {
-  RETURN_IF_ERROR(rows_.StartFile(reader_.input(), {}, reader_.number() + 1));
+absl::Status ExampleRows::ReadRows() {
   absl::string_view record;
   while (true) {
     ASSIGN_OR_RETURN(const bool found, reader_.Next(&record));
-    if (!found) break;
+    if (!found) return absl::OkStatus();
     if (!example_.ParseFromArray(record.data(), static_cast<int>(record.size()))) {
       return reader_.Error("wanted a tf.Example, found other bytes");
     }
     RETURN_IF_ERROR(AddRow(example_));
   }
+}
+
+absl::Status ExampleRows::Read() {
+  RETURN_IF_ERROR(rows_.StartFile(reader_.input(), {}, reader_.number() + 1));
+  const absl::Status status = ReadRows();
+  // Also of a range that ends within a record: its whole blocks count.
   for (const Column& column : columns_) {
     if (!rows_.wants_names()) rows_.SetFound(column.name, column.found);
   }
+  RETURN_IF_ERROR(status);
   return rows_.EndFile(reader_.input());
 }
 
@@ -150,6 +158,12 @@ class TfRecord final : public DataFormat {
  public:
   const char* name() const override { return "tfrecord"; }
   bool has_lines() const override { return false; }
+  bool has_ranges() const override { return true; }
+  absl::StatusOr<int64_t> FindRow(const DatasetSpec&, absl::Span<const std::string>,
+                                  const env::RandomAccessFile& file, int64_t,
+                                  int64_t at) const override {
+    return FindTfRecord(file, at);
+  }
 
   absl::Status Read(const DatasetSpec& spec, const std::string& path,
                     TableRows* rows) const override {

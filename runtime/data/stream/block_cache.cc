@@ -3,6 +3,12 @@
 #include <utility>
 
 namespace coxswain::data {
+namespace {
+
+// Blocks that `coming` is told of, beyond the one that is parsed.
+constexpr size_t kComing = 7;
+
+}  // namespace
 
 std::shared_ptr<BlockCache> BlockCache::Make(Options options) {
   return std::shared_ptr<BlockCache>(new BlockCache(std::move(options)));
@@ -94,8 +100,18 @@ int64_t BlockCache::TakeWanted() {
   return -1;
 }
 
+std::vector<int64_t> BlockCache::Coming() const {
+  std::vector<int64_t> coming;
+  for (const int64_t block : wanted_) {
+    if (coming.size() == kComing) break;
+    if (entries_.count(block) == 0) coming.push_back(block);
+  }
+  return coming;
+}
+
 void BlockCache::RunAhead() {
   int64_t block = 0;
+  std::vector<int64_t> coming;
   {
     absl::MutexLock lock(&mu_);
     block = TakeWanted();
@@ -103,6 +119,11 @@ void BlockCache::RunAhead() {
       ahead_scheduled_ = false;
       return;
     }
+    if (options_.coming) coming = Coming();
+  }
+  if (options_.coming) {
+    coming.insert(coming.begin(), block);
+    options_.coming(coming);
   }
   // What is wrong with it is told to who wants it.
   const bool parsed = ParseNow(block, /*ahead=*/true).ok();
@@ -117,6 +138,7 @@ void BlockCache::RunAhead() {
 }
 
 void BlockCache::Drop() {
+  if (options_.coming) options_.coming({});
   absl::MutexLock lock(&mu_);
   wanted_.clear();
   wanted_set_.clear();

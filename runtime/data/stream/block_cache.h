@@ -30,6 +30,8 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
     int64_t largest_block = 0;  // that comes
     Parse parse;                // from any thread
     Background background;      // null: nothing is parsed ahead
+    // What will be parsed ahead, in this order, from any thread; may be null.
+    std::function<void(const std::vector<int64_t>& blocks)> coming;
   };
   static std::shared_ptr<BlockCache> Make(Options options);
 
@@ -63,6 +65,8 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   bool MakeRoom(int64_t bytes, bool spare) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The next block to parse ahead, marked as being parsed; -1: none.
   int64_t TakeWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Some that come behind that.
+  std::vector<int64_t> Coming() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ScheduleAhead();
   void RunAhead();
 

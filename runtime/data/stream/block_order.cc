@@ -96,7 +96,7 @@ std::shared_ptr<const BlockOrder::Epoch> BlockOrder::DrawEpoch(uint64_t key) con
 
 ExamplePlace BlockOrder::InFiles(int64_t position) const {
   const int64_t i = files_.Find(position, 0, files_.blocks());
-  return {files_.block(i), position - files_.begin(i), position};
+  return {files_.block(i), position - files_.begin(i), position, i};
 }
 
 std::vector<ExamplePlace> BlockOrder::InEpoch(const Epoch& epoch, int64_t begin,
@@ -119,7 +119,7 @@ std::vector<ExamplePlace> BlockOrder::InEpoch(const Epoch& epoch, int64_t begin,
       const int64_t moved = start + static_cast<int64_t>(position);
       const int64_t i = run.Find(moved, first, last);
       const int64_t block = run.block(i), index = moved - run.begin(i);
-      places.push_back({block, index, before_[static_cast<size_t>(block)] + index});
+      places.push_back({block, index, before_[static_cast<size_t>(block)] + index, i});
     }
   }
   return places;

@@ -23,6 +23,7 @@ struct ExamplePlace {
   int64_t block = 0;
   int64_t index = 0;   // among the block's examples of the part, in the order of the file
   int64_t number = 0;  // among all of the part, in the order of the files
+  int64_t run = 0;     // where its block is in the order that blocks come in
 };
 
 // Blocks in some order, and where each begins. Thread model: immutable.

@@ -72,6 +72,12 @@ std::vector<std::string> IndexedPaths(const DatasetSpec& spec) {
     paths.push_back(feature.vocabulary_file());
   }
   for (const proto::JoinSpec& join : spec.joins()) paths.push_back(join.path());
+  const int files = spec.paths_size() + spec.split().test_paths_size();
+  for (int i = 0; i < files && FormatOf(spec).has_files_beside(); ++i) {
+    // What is wrong with the name is told by who reads the file.
+    const auto beside = FormatOf(spec).PathBeside(spec, paths[static_cast<size_t>(i)]);
+    if (beside.ok() && !beside->empty()) paths.push_back(*beside);
+  }
   return paths;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/stream_options.h"
@@ -16,6 +17,10 @@ namespace {
 constexpr int64_t kProgressBytes = int64_t{64} << 20;
 // Counts of values take this share of `dataset.memory`, all together.
 constexpr int64_t kCountsInMemory = 8;
+
+int OwnFiles(const proto::DatasetSpec& spec) {
+  return spec.paths_size() + spec.split().test_paths_size();
+}
 
 int64_t CountsMemory(const proto::DatasetSpec& spec, size_t ranges) {
   return SizesOf(spec.stream()).memory / kCountsInMemory /
@@ -63,6 +68,10 @@ absl::Status IndexDraft::Start() {
       ASSIGN_OR_RETURN(const proto::IndexedFile file, IdentifyFile(path));
       all_bytes_ += file.bytes();
     }
+  }
+  const std::vector<std::string> paths = IndexedPaths(spec_);
+  for (auto i = static_cast<size_t>(OwnFiles(spec_)); i < paths.size(); ++i) {
+    ASSIGN_OR_RETURN(others_.emplace_back(), IdentifyFile(paths[i]));
   }
   return absl::OkStatus();
 }
@@ -177,7 +186,10 @@ absl::Status IndexDraft::EndOwnFiles() {
 absl::Status IndexDraft::ChooseWindow() {
   const StreamSizes sizes = SizesOf(spec_.stream());
   // Two windows are in memory: the current one and the next one.
-  const int64_t memory = sizes.memory - BytesOf(table_.side_tables);
+  // A byte of each row, where they have one beside.
+  const bool has_beside = FormatOf(spec_).has_files_beside();
+  const int64_t memory =
+      sizes.memory - BytesOf(table_.side_tables) - (has_beside ? tally_.rows() : 0);
   const int64_t largest = index_.largest_block();
   const int64_t fits = memory / 2 / std::max<int64_t>(1, largest);
   if (sizes.window > fits) {
@@ -205,8 +217,10 @@ absl::StatusOr<proto::DatasetIndex> IndexDraft::Finish() {
         " are others than when they were read before; wanted files that do not change"));
   }
   const std::vector<std::string> paths = IndexedPaths(spec_);
-  for (size_t i = static_cast<size_t>(index_.files_size()); i < paths.size(); ++i) {
-    ASSIGN_OR_RETURN(*index_.add_files(), IdentifyFile(paths[i]));
+  for (const proto::IndexedFile& other : others_) {
+    const std::string& path = paths[static_cast<size_t>(index_.files_size())];
+    RETURN_IF_ERROR(CheckUnchanged(path, other, /*same_machine=*/true));
+    *index_.add_files() = other;
   }
   index_.set_rows(tally_.rows());
   index_.set_largest_block(tally_.largest_block());

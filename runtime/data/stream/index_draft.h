@@ -84,7 +84,8 @@ class IndexDraft {
   TableRows rows_;
   IndexTally tally_;
   proto::DatasetIndex index_;
-  std::string path_;  // of the last file
+  std::string path_;                        // of the last file
+  std::vector<proto::IndexedFile> others_;  // files of IndexedPaths that have no rows
   bool test_files_ = false;
   int64_t all_bytes_ = 0, done_bytes_ = 0, reported_ = 0;
 };

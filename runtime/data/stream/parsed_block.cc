@@ -13,12 +13,18 @@
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/group_files.h"
+#include "runtime/data/stream/index_builder.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/table_rows.h"
 #include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
 namespace {
+
+// Bytes beside the files take at most this share of `dataset.memory`.
+constexpr int64_t kBesideInMemory = 2;
+// So do bytes that were asked for and are not parsed yet, beyond it.
+constexpr int64_t kAheadInMemory = 16;
 
 template <typename T>
 int64_t BytesOf(const std::vector<T>& values) {
@@ -37,10 +43,10 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   read.path = path;
   read.first_line = block.line();
   read.columns = {indexed.columns().begin(), indexed.columns().end()};
+  read.rows = block.rows();
   if (FormatOf(data.spec).has_groups()) {
     read.group = block.group();
     read.group_row = block.group_row();
-    read.rows = block.rows();
     read.file_bytes = indexed.bytes();
     read.hash = block.hash();
     read.changed = [&path, &indexed] { return ChangedError(path, indexed); };
@@ -63,7 +69,10 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   }
   std::vector<char>& bytes = read.bytes;
   bytes.resize(static_cast<size_t>(block.bytes()));
-  const absl::Status status = from.Read(offset, bytes.data(), bytes.size());
+  const bool has_come =
+      copy == nullptr && data.ahead->Take({path, block.offset(), block.bytes()}, bytes.data());
+  const absl::Status status =
+      has_come ? absl::OkStatus() : from.Read(offset, bytes.data(), bytes.size());
   if (!status.ok() && copy != nullptr) return Annotate(status, path);
   if (!status.ok()) {
     // It may have become shorter after it was opened.
@@ -74,6 +83,11 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   StreamHash hash;
   hash.Update(absl::string_view(bytes.data(), bytes.size()));
   if (hash.Finish() != block.hash()) return changed();
+  if (const std::string& beside = data.beside[static_cast<size_t>(block.file())]; !beside.empty()) {
+    const int64_t first = block.line() - 1, all = static_cast<int64_t>(beside.size());
+    if (first < 0 || first > all || block.rows() > all - first) return changed();
+    read.beside = beside.substr(static_cast<size_t>(first), static_cast<size_t>(block.rows()));
+  }
   return read;
 }
 
@@ -149,7 +163,35 @@ const std::string& StreamedSpec::path(int file) const {
                                   : spec.split().test_paths(file - spec.paths_size());
 }
 
+int64_t StreamedSpec::bytes() const {
+  int64_t bytes = BytesOf(side_tables);
+  for (const std::string& text : beside) bytes += static_cast<int64_t>(text.size());
+  return bytes;
+}
+
 namespace {
+
+// Reads what rows have beside their files, as it was indexed.
+absl::Status ReadBeside(StreamedSpec* data) {
+  const DataFormat& format = FormatOf(data->spec);
+  const std::vector<std::string> paths = IndexedPaths(data->spec);
+  const int files = data->spec.paths_size() + data->spec.split().test_paths_size();
+  data->beside.resize(static_cast<size_t>(files));
+  for (int i = 0; i < files && format.has_files_beside(); ++i) {
+    ASSIGN_OR_RETURN(const std::string path, format.PathBeside(data->spec, data->path(i)));
+    if (path.empty()) continue;
+    // They are the last ones.
+    const auto number = paths.size() - static_cast<size_t>(files - i);
+    if (number >= static_cast<size_t>(data->index->files_size()) || paths[number] != path) {
+      return absl::InvalidArgumentError("data set: the index is not of this data set");
+    }
+    const int64_t most = SizesOf(data->spec.stream()).memory / kBesideInMemory - data->bytes();
+    ASSIGN_OR_RETURN(data->beside[static_cast<size_t>(i)], format.ReadBeside(path, most));
+    RETURN_IF_ERROR(CheckUnchanged(path, data->index->files(static_cast<int>(number)),
+                                   /*same_machine=*/false));
+  }
+  return absl::OkStatus();
+}
 
 // Whether the first rows of blocks can go on with a query of the block in front.
 bool FitCarried(const proto::DatasetSpec& spec, const proto::DatasetIndex& index) {
@@ -226,6 +268,8 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   data->of_blocks = SpecOfBlocks(*data);
   data->of_one_part = data->of_blocks;
   data->of_one_part.mutable_split()->clear_by();
+  data->ahead = std::make_shared<ReadsAhead>(data->kept.get(),
+                                             SizesOf(data->spec.stream()).memory / kAheadInMemory);
   for (int i = 0; i < data->spec.features_size(); ++i) {
     const proto::FeatureSpec& feature = data->spec.features(i);
     const proto::IndexedFeature& indexed = data->index->features(i);
@@ -253,6 +297,7 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     ASSIGN_OR_RETURN(data->side_tables,
                      SideTables::Read(data->spec, SizesOf(data->spec.stream()).memory));
   }
+  RETURN_IF_ERROR(ReadBeside(data.get()));
   return data;
 }
 
@@ -424,6 +469,18 @@ absl::Status ReadRowsOfBlock(const StreamedSpec& data, const proto::DatasetSpec&
   RETURN_IF_ERROR(BindColumns(spec, vocabularies, table, &rows));
   table->places.StartFile(data.path(block));
   return ReadPieces(data, spec, {block}, table, &rows);
+}
+
+void ReadBlocksAhead(const StreamedSpec& data, const std::vector<int64_t>& blocks) {
+  std::vector<ReadsAhead::Range> ranges;
+  for (const int64_t number : blocks) {
+    const proto::IndexedBlock& block = data.index->blocks(static_cast<int>(number));
+    // Copies of packed files are here, and which ranges a row group has is not known yet.
+    const bool is_copied = data.index->files(block.file()).unpacked_bytes() > 0;
+    if (is_copied || FormatOf(data.spec).has_groups()) continue;
+    ranges.push_back({data.path(block), block.offset(), block.bytes()});
+  }
+  data.ahead->Want(ranges);
 }
 
 absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec& data,

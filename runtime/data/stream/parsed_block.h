@@ -17,6 +17,7 @@
 #include "runtime/data/stream/group_file.h"
 #include "runtime/data/stream/held_out_rows.h"
 #include "runtime/data/stream/kept_files.h"
+#include "runtime/data/stream/reads_ahead.h"
 #include "runtime/data/stream/row_cells.h"
 #include "runtime/data/stream/time_cuts.h"
 #include "runtime/data/stream/unpacked_files.h"
@@ -66,17 +67,21 @@ struct StreamedSpec {
   KnownVocabularies vocabularies;            // by feature
   std::vector<NumericTransform> transforms;  // by feature; only for numeric ones
   std::shared_ptr<const SideTables> side_tables;
+  std::vector<std::string> beside;            // by file: see DataFormat::ReadBeside
   std::shared_ptr<UnpackedFiles> unpacked;    // thread-safe
   std::shared_ptr<KeptFiles> kept;            // thread-safe
+  std::shared_ptr<ReadsAhead> ahead;          // thread-safe
   std::shared_ptr<GroupFiles> groups;         // thread-safe
   std::optional<GroupTarget> history, known;  // those that the spec's batches have values of
 
   const std::string& path(int file) const;  // by its number in the index
+  int64_t bytes() const;                    // what it takes of `dataset.memory`
   const std::string& path(const proto::IndexedBlock& block) const { return path(block.file()); }
 };
 
 // Makes a StreamedSpec from a checked spec and its index. Errors: InvalidArgument for an index that
-// does not fit the spec.
+// does not fit the spec; those of SideTables::Read and of DataFormat::ReadBeside;
+// FailedPrecondition for a file beside that is not the one that was indexed.
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index);
 
@@ -106,6 +111,10 @@ class BlockParts {
 absl::Status ReadRowsOfBlock(const StreamedSpec& data, const proto::DatasetSpec& spec,
                              const KnownVocabularies& vocabularies,
                              const proto::IndexedBlock& block, Table* table);
+
+// Asks object stores for what some blocks are parsed of, in their order, as far as there is room;
+// what was asked for before and is not of these is let go.
+void ReadBlocksAhead(const StreamedSpec& data, const std::vector<int64_t>& blocks);
 
 // Reads a block from its file. Errors: FailedPrecondition when the file's bytes are not those that
 // were indexed, see file_identity.h; those of RandomAccessFile and of the format.

@@ -1,8 +1,7 @@
-// Small files together; files that can be cut, by row groups or by lines; where lines end.
+// Small files together; files that can be cut, by row groups or by rows.
 #include "runtime/data/stream/part_plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -27,23 +26,6 @@ constexpr int64_t kPacked = 4;
 int64_t UnpackedBytes(const std::string& path, int64_t bytes) {
   const bool packed = absl::EndsWith(path, ".gz") || absl::EndsWith(path, ".zst");
   return packed ? bytes * kPacked : bytes;
-}
-
-// Behind the first line end at `at` or later, or the file's end.
-absl::StatusOr<int64_t> LineEnd(const env::RandomAccessFile& file, int64_t at) {
-  const auto size = static_cast<int64_t>(file.size());
-  std::vector<char> bytes(4096);
-  while (at < size) {
-    const auto count =
-        static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(bytes.size()), size - at));
-    RETURN_IF_ERROR(file.Read(static_cast<uint64_t>(at), bytes.data(), count));
-    if (const void* end = std::memchr(bytes.data(), '\n', count); end != nullptr) {
-      return at + (static_cast<const char*>(end) - bytes.data()) + 1;
-    }
-    at += static_cast<int64_t>(count);
-    bytes.resize(std::min<size_t>(2 * bytes.size(), size_t{1} << 20));
-  }
-  return size;
 }
 
 }  // namespace
@@ -106,8 +88,8 @@ absl::StatusOr<std::optional<PartPlan::OpenFile>> PartPlan::Open(
   std::optional<OpenFile> open;
   if (format.has_groups()) {
     open = OpenGroups();
-  } else if (format.has_lines()) {
-    ASSIGN_OR_RETURN(open, OpenLines(identity.bytes()));
+  } else if (format.has_ranges()) {
+    ASSIGN_OR_RETURN(open, OpenRows(identity.bytes()));
   }
   if (!open) return open;
   const auto columns = open->identity.columns();
@@ -133,7 +115,7 @@ std::optional<PartPlan::OpenFile> PartPlan::OpenGroups() const {
   return open;
 }
 
-absl::StatusOr<std::optional<PartPlan::OpenFile>> PartPlan::OpenLines(int64_t size) const {
+absl::StatusOr<std::optional<PartPlan::OpenFile>> PartPlan::OpenRows(int64_t size) const {
   const std::string& path = paths_[file_];
   // What is wrong with the file is told by whoever reads it.
   const auto first = FindFirstRow(spec_, path, &shared_);
@@ -155,9 +137,11 @@ absl::StatusOr<std::optional<PartPlan::OpenFile>> PartPlan::OpenLines(int64_t si
 absl::StatusOr<int64_t> PartPlan::GuessEnd() const {
   const int64_t block_bytes = SizesOf(spec_.stream()).block_bytes;
   ASSIGN_OR_RETURN(const auto file, OpenDataFile(paths_[file_]));
+  const auto& columns = open_->identity.columns();
+  const std::vector<std::string> names(columns.begin(), columns.end());
   int64_t end = at_;
   while (end - at_ < part_bytes_ && end < open_->size) {
-    ASSIGN_OR_RETURN(end, LineEnd(*file, end + block_bytes - 1));
+    ASSIGN_OR_RETURN(end, FormatOf(spec_).FindRow(spec_, names, *file, end, end + block_bytes));
   }
   return std::min(end, open_->size);
 }

@@ -1,8 +1,8 @@
 // Cuts the files of a data set into parts that can be read by themselves, of some MiB each: several
-// small files, ranges of the bytes or row groups of large ones. Where a block of a file of lines
-// begins depends on all blocks before it, and is guessed: at the first line end behind each
-// block's least size, found without reading what is in between. A guess is wrong where that line
-// end is within quotes; whoever reads the part in front finds out.
+// small files, ranges of the bytes or row groups of large ones. Where a block of a range begins
+// depends on all blocks before it, and is guessed: at the first row behind each block's least size,
+// found without reading what is in between. A guess may be wrong, for example within a long text in
+// quotes that looks like rows; whoever reads the part in front finds out.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,7 @@ class PartPlan {
   // What the next file is cut by; nothing for one that is read as a whole.
   absl::StatusOr<std::optional<OpenFile>> Open(const proto::IndexedFile& identity) const;
   std::optional<OpenFile> OpenGroups() const;
-  absl::StatusOr<std::optional<OpenFile>> OpenLines(int64_t size) const;
+  absl::StatusOr<std::optional<OpenFile>> OpenRows(int64_t size) const;
   absl::StatusOr<int64_t> GuessEnd() const;
   int64_t GroupsEnd(bool* large) const;
 

@@ -18,6 +18,12 @@ struct CellColumn {
   const int64_t* wide = nullptr;    // ids
 };
 
+struct ReleaseCells {
+  void* mapped = nullptr;  // null: they were allocated
+  size_t bytes = 0;
+  void operator()(uint32_t* cells) const;
+};
+
 // A value takes a cell of 4 bytes; a wide id takes two. Thread model: immutable.
 class RowCells {
  public:
@@ -39,10 +45,13 @@ class RowCells {
   int64_t bytes() const { return rows_ * stride_ * static_cast<int64_t>(sizeof(uint32_t)); }
 
  private:
+  using Cells = std::unique_ptr<uint32_t[], ReleaseCells>;
+  static Cells Allocate(size_t cells);
+
   std::vector<Place> places_;
   int64_t rows_ = 0;
   int64_t stride_ = 0;
-  std::unique_ptr<uint32_t[]> cells_;
+  Cells cells_;
 };
 
 // Where the values of a column go: to numbers or to ids.

@@ -79,6 +79,10 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
   if (!FormatOf(spec).has_blocks()) {
     return absl::StrCat("dataset.format: ", spec.format(), " is read into memory");
   }
+  if (spec.followed() && FormatOf(spec).has_files_beside()) {
+    return absl::StrCat("dataset.format: ", spec.format(),
+                        ": the second file of a pair may come later than the first");
+  }
   for (const proto::FeatureSpec& feature : spec.features()) {
     if (!IsHistory(feature) || (spec.query().empty() && !spec.followed())) continue;
     return absl::StrCat("features.", feature.name(), ": a history, with dataset.",

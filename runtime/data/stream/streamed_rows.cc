@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "runtime/base/status.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/data_format.h"
@@ -24,6 +23,16 @@ using proto::FeatureSpec;
 
 // Number of blocks to read ahead if each block is a window.
 constexpr int64_t kAheadInFiles = 2;
+// Rows whose lists are looked up ahead.
+constexpr int64_t kRowsAhead = 16;
+
+void PrefetchId(const IdArray& ids, int64_t at) {
+  if (ids.narrow() != nullptr) {
+    __builtin_prefetch(ids.narrow() + at);
+  } else {
+    __builtin_prefetch(ids.wide() + at);
+  }
+}
 
 template <typename T>
 Tensor NewColumn(DType dtype, int64_t size, T** out) {
@@ -76,10 +85,13 @@ StreamedRows::StreamedRows(std::shared_ptr<const StreamedSpec> data,
                                                    data_->spec.stream().batch()));
   }
   BlockCache::Options options;
-  options.memory = SizesOf(data_->spec.stream()).memory - BytesOf(data_->side_tables);
+  options.memory = SizesOf(data_->spec.stream()).memory - data_->bytes();
   options.largest_block = data_->index->largest_block();
   options.parse = [data = data_](int64_t block) { return ParseBlock(*data, block); };
   options.background = std::move(background);
+  options.coming = [data = data_](const std::vector<int64_t>& blocks) {
+    ReadBlocksAhead(*data, blocks);
+  };
   cache_ = BlockCache::Make(std::move(options));
 }
 
@@ -161,10 +173,16 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
   Tensor offsets;
   const auto lists_of =
       picks.OfBlocks([at](const ParsedBlock& block) { return &block.columns[at].lists; });
-  const auto length = [&](int64_t i) {
+  const auto ends_of = [&](int64_t i) {
     const CellRow& pick = picks.picks[static_cast<size_t>(i)];
-    const int64_t* const offsets = lists_of[pick.block]->offsets.data();
-    return offsets[pick.row + 1] - offsets[pick.row];
+    return lists_of[pick.block]->offsets.data() + pick.row;
+  };
+  const auto length = [&](int64_t i) {
+    // Both are misses where rows are shuffled: those of several rows are on their way.
+    if (i + kRowsAhead < picks.size()) __builtin_prefetch(ends_of(i + kRowsAhead));
+    const int64_t* const offsets = ends_of(i);
+    PrefetchId(lists_of[picks.picks[static_cast<size_t>(i)].block]->ids, offsets[0]);
+    return offsets[1] - offsets[0];
   };
   const int64_t most = feature.max_values();
   RETURN_IF_ERROR(FillOffsets(
@@ -180,12 +198,13 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
     const CellRow& pick = picks.picks[static_cast<size_t>(i)];
     const RaggedIds& lists = *lists_of[pick.block];
     const auto first = static_cast<size_t>(lists.offsets[pick.row]);
+    const auto all = static_cast<uint32_t>(lists.offsets[pick.row + 1] - lists.offsets[pick.row]);
+    const auto taken = static_cast<uint32_t>(ends[i + 1] - ends[i]);
     const auto take = [&](uint32_t value) {
       *values++ = lists.ids[first + value];
       if (weighted) *weights++ = lists.weights[first + value];
     };
-    const auto taken = static_cast<uint32_t>(ends[i + 1] - ends[i]);
-    if (taken == length(i)) {
+    if (taken == all) {
       for (uint32_t value = 0; value < taken; ++value) take(value);
     } else {
       // As BatchRows::SampleKey.
@@ -194,7 +213,7 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
                                 : picks.blocks[pick.block]->first_row + pick.row;
       const uint64_t key = HashPair(HashPair(picks.sample_key, static_cast<uint64_t>(place)),
                                     static_cast<uint64_t>(index));
-      SampleIndices(key, static_cast<uint32_t>(length(i)), taken, take);
+      SampleIndices(key, all, taken, take);
     }
   }
   batch->push_back(std::move(offsets));
@@ -262,20 +281,23 @@ absl::Status StreamedRows::AddQuery(size_t part, uint32_t block, int64_t index, 
 
 absl::Status StreamedRows::FindExamples(const Ticket& ticket,
                                         const std::vector<ExamplePlace>& places, Picks* picks) {
-  absl::flat_hash_map<int64_t, uint32_t> numbers;
+  if (places.empty()) return absl::OkStatus();
+  // The blocks of a batch are near each other in the order that they come in.
+  int64_t first = places.front().run, last = first;
+  for (const ExamplePlace& place : places) {
+    first = std::min(first, place.run);
+    last = std::max(last, place.run);
+  }
+  constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  std::vector<uint32_t> numbers(static_cast<size_t>(last - first + 1), kNone);
   picks->picks.reserve(places.size());
   picks->numbers.reserve(places.size());
-  int64_t last = -1;
-  uint32_t block = 0;
   for (const ExamplePlace& place : places) {
-    if (place.block != last) {
-      const auto [found, is_new] =
-          numbers.emplace(place.block, static_cast<uint32_t>(picks->blocks.size()));
-      if (is_new) {
-        ASSIGN_OR_RETURN(picks->blocks.emplace_back(), cache_->Get(place.block));
-      }
-      block = found->second;
-      last = place.block;
+    uint32_t& block = numbers[static_cast<size_t>(place.run - first)];
+    if (block == kNone) {
+      ASSIGN_OR_RETURN(auto held, cache_->Get(place.block));
+      block = static_cast<uint32_t>(picks->blocks.size());
+      picks->blocks.push_back(std::move(held));
     }
     picks->numbers.push_back(place.number);
     if (!data_->spec.query().empty()) {

@@ -27,6 +27,10 @@ struct CoxArrowStoredFile {
   std::unique_ptr<coxswain::data::plugin::StoredFile> file;
 };
 
+struct CoxArrowStoredRead {
+  coxswain::data::plugin::StoredRead read;
+};
+
 struct CoxArrowReader {
   File::Batches batches;
   std::vector<int> order;  // by column as asked for: which one of a batch it is
@@ -198,6 +202,26 @@ int32_t ReadStored(CoxArrowStoredFile* file, int64_t offset, int64_t bytes, void
 
 void CloseStored(CoxArrowStoredFile* file) { delete file; }
 
+int32_t StartRead(CoxArrowStoredFile* file, int64_t offset, int64_t bytes,
+                  CoxArrowStoredRead** read, CoxArrowError* error) {
+  return Guarded(
+      error,
+      [&] {
+        auto made = std::make_unique<CoxArrowStoredRead>();
+        made->read = {offset, bytes, file->file->Start(offset, bytes)};
+        *read = made.release();
+        return arrow::Status::OK();
+      },
+      CodeOfStore);
+}
+
+int32_t TakeRead(CoxArrowStoredRead* read, void* out, CoxArrowError* error) {
+  return Guarded(
+      error, [&] { return read->read.Take(out); }, CodeOfStore);
+}
+
+void DropRead(CoxArrowStoredRead* read) { delete read; }
+
 }  // namespace
 }  // namespace coxswain::data::plugin
 
@@ -209,6 +233,7 @@ __attribute__((visibility("default"))) const CoxArrowApi* coxswain_arrow_api(voi
       plugin::Groups,        plugin::Group,       plugin::OpenReader,
       plugin::Next,          plugin::CloseReader, plugin::FindStored,
       plugin::ListStored,    plugin::OpenStored,  plugin::ReadStored,
-      plugin::CloseStored};
+      plugin::CloseStored,   plugin::StartRead,   plugin::TakeRead,
+      plugin::DropRead};
   return &api;
 }

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <map>
 #include <mutex>
@@ -172,10 +173,30 @@ CoxArrowStored StoredFile::about() const {
   return stored;
 }
 
+namespace {
+
+arrow::Status CheckBytes(int64_t offset, int64_t wanted, int64_t found) {
+  if (found == wanted) return arrow::Status::OK();
+  return arrow::Status::IOError("wanted ", wanted, " bytes from ", offset, " on, found ", found);
+}
+
+}  // namespace
+
 arrow::Status StoredFile::Read(int64_t offset, int64_t bytes, void* out) const {
   ARROW_ASSIGN_OR_RAISE(const int64_t got, file_->ReadAt(offset, bytes, out));
-  if (got == bytes) return arrow::Status::OK();
-  return arrow::Status::IOError("wanted ", bytes, " bytes from ", offset, " on, found ", got);
+  return CheckBytes(offset, bytes, got);
+}
+
+arrow::Future<std::shared_ptr<arrow::Buffer>> StoredFile::Start(int64_t offset,
+                                                                int64_t bytes) const {
+  return file_->ReadAsync(file_->io_context(), offset, bytes);
+}
+
+arrow::Status StoredRead::Take(void* out) const {
+  ARROW_ASSIGN_OR_RAISE(const std::shared_ptr<arrow::Buffer> got, coming.result());
+  ARROW_RETURN_NOT_OK(CheckBytes(offset, bytes, got->size()));
+  if (bytes > 0) std::memcpy(out, got->data(), static_cast<size_t>(bytes));
+  return arrow::Status::OK();
 }
 
 }  // namespace coxswain::data::plugin

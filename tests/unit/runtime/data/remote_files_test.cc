@@ -1,14 +1,21 @@
 // Data in an object store: found, read in ranges and in whole, streamed; what goes wrong there.
 #include <catch2/catch.hpp>
+#include <deque>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/file_list.h"
 #include "runtime/data/input_file.h"
 #include "runtime/data/remote_files.h"
+#include "runtime/data/spec_check.h"
 #include "runtime/data/stream/file_identity.h"
+#include "runtime/data/stream/reads_ahead.h"
 #include "tests/s3/object_store.h"
 #include "tests/testing/arrow_specs.h"
 #include "tests/testing/streamed_specs.h"
@@ -119,6 +126,111 @@ TEST_CASE("remote files: a streamed data set is that of the same files on a disk
   const auto held = MustLoad(Clicks("s3://b/data"));
   CHECK(held->index() == nullptr);
   CHECK(Examples(*held, Part::kTraining, 0, 50) == Examples(*whole, Part::kTraining, 0, 64));
+}
+
+// Runs tasks on a thread, one after the other.
+class Behind {
+ public:
+  Behind() : thread_([this] { Run(); }) {}
+  ~Behind() {
+    {
+      const absl::MutexLock lock(&mu_);
+      ends_ = true;
+    }
+    thread_.join();
+  }
+  void Add(absl::AnyInvocable<void()> task) {
+    const absl::MutexLock lock(&mu_);
+    tasks_.push_back(std::move(task));
+  }
+
+ private:
+  bool Due() const { return ends_ || !tasks_.empty(); }
+  void Run() {
+    while (true) {
+      absl::AnyInvocable<void()> task;
+      {
+        const absl::MutexLock lock(&mu_);
+        mu_.Await(absl::Condition(this, &Behind::Due));
+        if (ends_) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task();
+    }
+  }
+
+  absl::Mutex mu_;
+  std::deque<absl::AnyInvocable<void()>> tasks_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+TEST_CASE("remote files: several blocks are asked for at the same time", "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  const DataFiles files;
+  const std::string text = Csv(0, 4000);
+  const auto whole = MustLoad(Clicks(files.Write("a.csv", text)));
+  store.Put("b/a.csv", text);
+  const auto spec = CheckSpec(Streamed(files, Clicks("s3://b/a.csv"), 2000)).value();
+  const auto index = MustLoad(spec)->index();
+  REQUIRE(index->blocks_size() > 20);
+  Behind behind;
+  const auto data = Dataset::OpenStreamed(spec, index, /*reader=*/0,
+                                          [&](auto task) { behind.Add(std::move(task)); });
+  REQUIRE(data.ok());
+  store.Gather(6);
+  const int before = store.requests();
+  CHECK(Examples(**data, Part::kTraining, 1, 64) == Examples(*whole, Part::kTraining, 1, 64));
+  CHECK(store.most_at_once() >= 6);
+  // Nearly each once: one may be read at the moment when it is asked for.
+  CHECK(store.requests() <= before + 2 * index->blocks_size());
+}
+
+TEST_CASE("remote files: what is asked for ahead is bounded, and let go when it is not wanted",
+          "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  const std::string text = Csv(0, 1000);
+  store.Put("b/a.csv", text);
+  KeptFiles files;
+  ReadsAhead ahead(&files, 250);
+  std::vector<ReadsAhead::Range> ranges;
+  for (int64_t i = 0; i < 20; ++i) ranges.push_back({"s3://b/a.csv", 100 * i, 100});
+  std::string bytes(100, ' ');
+  const auto take = [&](int64_t i) {
+    return ahead.Take(ranges[static_cast<size_t>(i)], bytes.data());
+  };
+  ahead.Want(ranges);
+  CHECK_FALSE(take(2));
+  CHECK(take(1));
+  CHECK(bytes == text.substr(100, 100));
+  CHECK_FALSE(take(1));
+  // The first one is not wanted any more.
+  ahead.Want({ranges.begin() + 5, ranges.end()});
+  CHECK_FALSE(take(0));
+  CHECK(take(5));
+  CHECK(bytes == text.substr(500, 100));
+  CHECK(take(6));
+  // One that is larger than there is room for comes all the same.
+  ReadsAhead::Range large{"s3://b/a.csv", 0, 1000};
+  ahead.Want({large, ranges[0]});
+  bytes.resize(1000);
+  CHECK(ahead.Take(large, bytes.data()));
+  CHECK(bytes == text.substr(0, 1000));
+  // Others know how many bytes there are.
+  ahead.Want({ranges[3]});
+  CHECK_FALSE(ahead.Take({"s3://b/a.csv", 300, 50}, bytes.data()));
+  // What fails is left to who reads it.
+  store.FailNext(1, 404);
+  ahead.Want({ranges[4]});
+  CHECK_FALSE(take(4));
+  // Nobody takes these.
+  ahead.Want(ranges);
+  ahead.Want({{"s3://b/none.csv", 0, 10}});
 }
 
 TEST_CASE("remote files: of a Parquet object only the columns of a job are read", "[remote]") {

@@ -89,6 +89,34 @@ TEST_CASE(
   CHECK(f.order.size() == 6);
 }
 
+TEST_CASE("block cache: it says which blocks come, the one that is parsed first") {
+  std::vector<std::vector<int64_t>> told;
+  std::deque<absl::AnyInvocable<void()>> tasks;
+  BlockCache::Options options;
+  options.memory = 1000;
+  options.largest_block = 10;
+  options.parse = [](int64_t) -> absl::StatusOr<BlockCache::Block> {
+    auto parsed = std::make_shared<ParsedBlock>();
+    parsed->bytes = 10;
+    return parsed;
+  };
+  options.background = [&](auto task) { tasks.push_back(std::move(task)); };
+  options.coming = [&](const std::vector<int64_t>& blocks) { told.push_back(blocks); };
+  const auto cache = BlockCache::Make(std::move(options));
+  REQUIRE(cache->Get(2).ok());
+  cache->WantNext({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(tasks.size() == 1);
+    auto task = std::move(tasks.front());
+    tasks.pop_front();
+    task();
+  }
+  CHECK(told ==
+        std::vector<std::vector<int64_t>>{{1, 3, 4, 5, 6, 7, 8, 9}, {3, 4, 5, 6, 7, 8, 9, 10}});
+  cache->Drop();
+  CHECK(told.back().empty());
+}
+
 TEST_CASE("block cache: an error is told to who asks, and the next one tries again") {
   Fixture f(40);
   f.broken = 3;

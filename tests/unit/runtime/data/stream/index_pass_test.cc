@@ -13,6 +13,7 @@
 #include "runtime/data/stream/index_file.h"
 #include "tests/testing/played_readers.h"
 #include "tests/testing/streamed_specs.h"
+#include "tests/testing/tf_records.h"
 
 namespace coxswain::data {
 namespace {
@@ -71,6 +72,107 @@ TEST_CASE("a pass by workers: guesses of where rows begin are wrong where line e
   for (const int64_t part_bytes : {1, 1500}) {
     PlayedReaders readers(3);
     CheckSame(IndexByWorkers(spec, part_bytes, &readers), spec);
+  }
+}
+
+TEST_CASE("a pass by workers: rows with line ends in quotes are found at the first try") {
+  const DataFiles files;
+  const std::string text = Text(0, 9000, 4);
+  auto spec = Spec(files, {files.Write("a.csv", text)});
+  spec.mutable_stream()->set_block_bytes(12'000);
+  PlayedReaders readers(3);
+  CheckSame(IndexByWorkers(spec, 30'000, &readers), spec);
+  const auto parts = static_cast<int64_t>(text.size()) / 30'000;
+  CHECK(parts > 15);
+  CHECK(readers.reads() <= parts + 1);
+}
+
+TEST_CASE("a pass by workers: a field that is as long rows as are looked at, and looks like them") {
+  const DataFiles files;
+  std::string field;
+  while (field.size() < 1'300'000) field += "2,c,0\n";
+  std::string text = "x,c,y\n";
+  for (int i = 0; i < 12; ++i)
+    absl::StrAppend(&text, i, ",\"", field, i, "\",1\n", Text(6, 9).substr(6));
+  auto spec = Spec(files, {files.Write("a.csv", text)});
+  spec.mutable_stream()->set_block_bytes(200'000);
+  PlayedReaders readers(3);
+  CheckSame(IndexByWorkers(spec, 400'000, &readers), spec);
+}
+
+// Examples of TFRecord; with `inner` each has records in one of its values.
+std::string Records(int from, int to, bool inner = false) {
+  std::string file;
+  for (int i = from; i < to; ++i) {
+    const uint64_t h = Mix64(static_cast<uint64_t>(i));
+    ExampleBuilder example;
+    example.Float("x", {static_cast<float>(h % 100003) / 7})
+        .Int("y", {static_cast<int64_t>(h % 2)});
+    example.Bytes("c", {absl::StrCat("c", h % static_cast<uint64_t>(i + 1))});
+    if (inner) example.Bytes("d", {TfRecord("a") + TfRecord("b") + TfRecord("c") + TfRecord("d")});
+    file += example.Record();
+  }
+  return file;
+}
+
+TEST_CASE("a pass by workers: TFRecord is cut at its records") {
+  const DataFiles files;
+  const std::string bytes = Records(0, 3000);
+  auto spec = Spec(files, {files.Write("small", Records(0, 5)), files.Write("large", bytes)});
+  spec.set_format("tfrecord");
+  spec = CheckSpec(spec).value();
+  for (const int64_t part_bytes : {1, 2000, 30'000}) {
+    PlayedReaders readers(3);
+    CheckSame(IndexByWorkers(spec, part_bytes, &readers), spec);
+    if (part_bytes == 2000) {
+      CHECK(readers.reads() >= static_cast<int64_t>(bytes.size()) / 2500);
+      CHECK(readers.reads() <= static_cast<int64_t>(bytes.size()) / 2000 + 2);
+    }
+  }
+}
+
+TEST_CASE("a pass by workers: records within records are no places to cut at") {
+  const DataFiles files;
+  auto spec = Spec(files, {files.Write("a", Records(0, 900, /*inner=*/true))});
+  spec.set_format("tfrecord");
+  spec = CheckSpec(spec).value();
+  for (const int64_t part_bytes : {1, 2000}) {
+    PlayedReaders readers(3);
+    CheckSame(IndexByWorkers(spec, part_bytes, &readers), spec);
+  }
+}
+
+TEST_CASE("a pass by workers: a column that only some records have is found, wherever they are") {
+  const DataFiles files;
+  for (const int at : {0, 450, 899}) {
+    std::string bytes = Records(0, at, true);
+    bytes +=
+        ExampleBuilder().Float("x", {1}).Int("y", {0}).Bytes("c", {"a"}).Int("z", {1}).Record();
+    auto spec = Spec(files, {files.Write("a", bytes + Records(at, 900, true))});
+    spec.set_format("tfrecord");
+    AddNumeric(&spec, "z");
+    spec = CheckSpec(spec).value();
+    PlayedReaders readers(3);
+    CheckSame(IndexByWorkers(spec, 2000, &readers), spec);
+  }
+}
+
+TEST_CASE("a pass by workers: a damaged or torn record is told as by one process") {
+  const DataFiles files;
+  const std::string bytes = Records(0, 900);
+  for (const size_t at : {size_t{0}, bytes.size() / 2, bytes.size() - 3}) {
+    for (const bool torn : {false, true}) {
+      std::string wrong = bytes;
+      wrong[at] = static_cast<char>(wrong[at] ^ 1);
+      if (torn) wrong.resize(at + 2);
+      auto spec = Spec(files, {files.Write("a", wrong)});
+      spec.set_format("tfrecord");
+      spec = CheckSpec(spec).value();
+      PlayedReaders readers(2);
+      const absl::Status status = IndexByWorkers(spec, 1500, &readers).status();
+      CHECK(status.ToString() == BuildIndex(spec).status().ToString());
+      CHECK_FALSE(status.ok());
+    }
   }
 }
 
