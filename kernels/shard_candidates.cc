@@ -12,7 +12,8 @@
 //
 //   TopKShard(x, exclude_values, exclude_offsets, [bias]; ..., k) -> f32 [n,k], i64 [n,k]
 //     the k highest of these scores, best first, and their ids; of equal scores the lower id first.
-//     Where the shard has fewer: -infinity, and -1 for the id.
+//     Where the shard has fewer: -infinity, and -1 for the id. With the attribute `directions` rows
+//     are normalised, and those that have no direction (zeros, or not finite) are no candidates.
 //
 // All ids are the variable's, 0 <= id < rows; those of other shards change nothing. Attributes:
 // shard, variable, dtype, shape as the other ops on shards; strategy, index, count, rows and
@@ -56,7 +57,8 @@ struct CandidateAttrs {
   ShardIds ids;
   int64_t candidates = 0;
   bool normalize = false;
-  int64_t k = 0;  // of TopKShard
+  bool directions = false;  // of TopKShard
+  int64_t k = 0;            // the same
 };
 
 absl::StatusOr<CandidateAttrs> ParseCandidates(const Attrs& attrs, bool top) {
@@ -80,6 +82,7 @@ absl::StatusOr<CandidateAttrs> ParseCandidates(const Attrs& attrs, bool top) {
   }
   ASSIGN_OR_RETURN(a.normalize, OptionalAttr<bool>(attrs, "normalize", false));
   if (!top) return a;
+  ASSIGN_OR_RETURN(a.directions, OptionalAttr<bool>(attrs, "directions", false));
   ASSIGN_OR_RETURN(a.k, graph::GetAttr<int64_t>(attrs, "k"));
   if (a.k >= 1) return a;
   return absl::InvalidArgumentError(absl::StrCat("attribute 'k': wanted 1 or more, found ", a.k));
@@ -186,18 +189,42 @@ class LeftOut {
   std::vector<int64_t> no_candidates_;
 };
 
-// Scores of a block: multiplies by 1 / |w_j| and adds biases.
-void Finish(const CandidateAttrs& a, const float* rows, const float* bias, int64_t examples,
-            int64_t width, float* scores, env::ComputePool* pool) {
-  if (!a.normalize && bias == nullptr) return;
+// 1 / |w_j|; 0 where that is no number above 0.
+float InverseNorm(const float* row, int64_t n) {
+  double square = 0;
+  for (int64_t i = 0; i < n; ++i) square += double{row[i]} * row[i];
+  const double inverse = 1 / std::sqrt(square);
+  return std::isfinite(square) && std::isfinite(inverse) ? static_cast<float>(inverse) : 0;
+}
+
+// By what the scores of each row are multiplied.
+std::vector<float> ScalesOf(const CandidateAttrs& a, const float* rows, int64_t width) {
   const int64_t dim = a.type.shape.dim(1);
   std::vector<float> scale(static_cast<size_t>(width), 1.0f);
+  if (a.directions) {
+    for (int64_t j = 0; j < width; ++j) {
+      scale[static_cast<size_t>(j)] = InverseNorm(rows + j * dim, dim);
+    }
+    return scale;
+  }
   RunSimd([&]() COX_SIMD_BODY {
     for (int64_t j = 0; a.normalize && j < width; ++j) {
       const float* row = rows + j * dim;
       scale[static_cast<size_t>(j)] = 1 / std::sqrt(RowProduct(row, row, dim) + kTiny);
     }
   });
+  return scale;
+}
+
+// Scores of a block: multiplies by 1 / |w_j| and adds biases.
+void Finish(const CandidateAttrs& a, const float* rows, const float* bias, int64_t examples,
+            int64_t width, float* scores, env::ComputePool* pool) {
+  if (!a.normalize && !a.directions && bias == nullptr) return;
+  const std::vector<float> scale = ScalesOf(a, rows, width);
+  std::vector<int64_t> none;  // rows without a direction
+  for (int64_t j = 0; a.directions && j < width; ++j) {
+    if (scale[static_cast<size_t>(j)] == 0) none.push_back(j);
+  }
   pool->ParallelFor(examples, RowGrain(width), [&](int64_t begin, int64_t end) {
     const float* by = scale.data();
     RunSimd([&]() COX_SIMD_BODY {
@@ -206,6 +233,7 @@ void Finish(const CandidateAttrs& a, const float* rows, const float* bias, int64
         COX_SIMD_LOOP
         for (int64_t j = 0; j < width; ++j) row[j] *= by[j];
         if (bias != nullptr) RowAddScaled(bias, 1.0f, row, width);
+        for (const int64_t j : none) row[j] = kNone;
       }
     });
   });
@@ -360,7 +388,7 @@ void RegisterShardCandidates(graph::OpRegistry* registry) {
        .not_differentiable = true,
        .infer = InferCandidates<true>,
        .attrs = {"shard", "variable", "dtype", "shape", "strategy", "index", "count", "rows",
-                 "row_begin", "candidates", "normalize", "k", kAveragesAttr}});
+                 "row_begin", "candidates", "normalize", "directions", "k", kAveragesAttr}});
   registry->RegisterKernel(
       "TopKShard",
       AttrKernel<CandidateAttrs>(

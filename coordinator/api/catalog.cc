@@ -3,17 +3,28 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace coxswain {
 namespace {
 
+// A table NAME_bias has a number for each row of table NAME.
+constexpr char kBias[] = "_bias";
+
 absl::Status OtherData(DatasetId dataset) {
   return absl::FailedPreconditionError(absl::StrCat(
       "data set ", dataset, " is not what the checkpoint was trained on: wanted the same files, ",
       "features, split and seed, and data sets created in the same order; a run with other data ",
       "needs a checkpoint directory of its own"));
+}
+
+// The rows and shards of a table that has row numbers; empty of others.
+std::string CutOf(const proto::ShardSpec& shard) {
+  const proto::VariableSpec& variable = shard.variable();
+  if (!variable.table() || variable.has_hash() || variable.shape().dims_size() == 0) return "";
+  return absl::StrCat(shard.strategy(), " ", variable.shape().dims(0), " ", shard.count());
 }
 
 }  // namespace
@@ -137,16 +148,61 @@ absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std
   }
   core::PlaceShards(all_ps_, &placed_);
   for (const core::PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
+  PlaceBeside(manifest);
   return absl::OkStatus();
+}
+
+void Catalog::PlaceBeside(const checkpoint::Manifest& manifest) {
+  std::map<std::string, std::vector<proto::ShardSpec>> tables;
+  for (const proto::SavedShard& saved : manifest.shards) {
+    if (!CutOf(saved.shard()).empty()) {
+      tables[saved.shard().variable().name()].push_back(saved.shard());
+    }
+  }
+  for (auto& [name, shards] : tables) {
+    std::sort(shards.begin(), shards.end(),
+              [](const auto& a, const auto& b) { return a.index() < b.index(); });
+    // Who asks for a variable that lacks shards is told so.
+    if (static_cast<int>(shards.size()) == shards[0].count()) NoteCut(shards);
+  }
+  std::map<ShardId, ShardId> beside;
+  for (const auto& [name, shards] : tables) {
+    const Cut* const cut = CutBeside(shards[0]);
+    if (cut == nullptr || shards.size() != cut->shards.size()) continue;
+    for (size_t s = 0; s < shards.size(); ++s) beside[shards[s].id()] = cut->shards[s];
+  }
+  for (core::PlacedShard& placed : placed_) {
+    const auto other = beside.find(placed.id);
+    if (other != beside.end()) placed.ps = ps_of_shard_[placed.id] = ps_of_shard_.at(other->second);
+  }
+}
+
+void Catalog::NoteCut(const std::vector<proto::ShardSpec>& shards) {
+  const std::string how = shards.empty() ? "" : CutOf(shards[0]);
+  if (how.empty()) return;
+  Cut& cut = cuts_[shards[0].variable().name()];
+  cut = {how, {}};
+  for (const proto::ShardSpec& shard : shards) cut.shards.push_back(shard.id());
+}
+
+const Catalog::Cut* Catalog::CutBeside(const proto::ShardSpec& first) const {
+  absl::string_view name = first.variable().name();
+  if (!absl::ConsumeSuffix(&name, kBias)) return nullptr;
+  const auto found = cuts_.find(std::string(name));
+  return found == cuts_.end() || found->second.how != CutOf(first) ? nullptr : &found->second;
 }
 
 void Catalog::Place(std::vector<proto::ShardSpec>* shards) {
   absl::MutexLock lock(&mu_);
   const size_t before = placed_.size();
-  for (proto::ShardSpec& shard : *shards) {
+  const Cut* const beside = shards->empty() ? nullptr : CutBeside((*shards)[0]);
+  for (size_t s = 0; s < shards->size(); ++s) {
+    proto::ShardSpec& shard = (*shards)[s];
     shard.set_id(next_shard_++);
-    placed_.push_back({shard.id(), core::LoadOf(shard), -1});
+    const int ps = beside == nullptr ? -1 : ps_of_shard_.at(beside->shards.at(s));
+    placed_.push_back({shard.id(), core::LoadOf(shard), ps});
   }
+  NoteCut(*shards);
   core::PlaceShards(all_ps_, &placed_);
   for (size_t s = 0; s < shards->size(); ++s) {
     (*shards)[s].set_ps(placed_[before + s].ps);
@@ -162,6 +218,7 @@ void Catalog::Remove(const std::vector<proto::ShardSpec>& shards) {
                                [&](const core::PlacedShard& p) { return gone.count(p.id) > 0; }),
                 placed_.end());
   for (ShardId id : gone) ps_of_shard_.erase(id);
+  for (const proto::ShardSpec& shard : shards) cuts_.erase(shard.variable().name());
 }
 
 int Catalog::PsOf(ShardId shard) const {

@@ -58,7 +58,9 @@ class Catalog {
   // The names of its variables are reserved for `owner`, the only strategy that goes on from the
   // checkpoint.
   absl::Status TakeLayout(const checkpoint::Manifest& manifest, const std::string& owner);
-  // Gives each new shard a number and a PS.
+  // Gives each new shard a number and a PS. Those of a table NAME_bias go beside those of table
+  // NAME if both are cut in the same way, so that a bias is where its row is. (Shards that move
+  // later may part.)
   void Place(std::vector<proto::ShardSpec>* shards);
   // Removes shards that could not be created.
   void Remove(const std::vector<proto::ShardSpec>& shards);
@@ -70,12 +72,24 @@ class Catalog {
   absl::Status CheckData(const checkpoint::Manifest& manifest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  // How a table is cut, and its shards in their order.
+  struct Cut {
+    std::string how;
+    std::vector<ShardId> shards;
+  };
+  // Those of a layout that belong beside others, once all have a PS.
+  void PlaceBeside(const checkpoint::Manifest& manifest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteCut(const std::vector<proto::ShardSpec>& shards) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The table beside which the one belongs whose first shard this is; null: there is none.
+  const Cut* CutBeside(const proto::ShardSpec& first) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   mutable absl::Mutex mu_;
   std::set<int> all_ps_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::string> owners_ ABSL_GUARDED_BY(mu_);     // by variable
   std::map<std::string, std::string> in_layout_ ABSL_GUARDED_BY(mu_);  // owner, by variable
   std::vector<core::PlacedShard> placed_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, int> ps_of_shard_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Cut> cuts_ ABSL_GUARDED_BY(mu_);  // by table
   ShardId next_shard_ ABSL_GUARDED_BY(mu_) = 1;
   PlanId last_plan_ ABSL_GUARDED_BY(mu_) = 0;
   ValuesId last_values_ ABSL_GUARDED_BY(mu_) = 0;

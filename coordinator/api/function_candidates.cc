@@ -33,6 +33,28 @@ bool SameShards(const VariableInfo& a, const VariableInfo& b) {
 
 }  // namespace
 
+Attrs CandidateAttrs(const VariableInfo& info, int shard, const CandidateOptions& options) {
+  const proto::ShardSpec& spec = info.shards[static_cast<size_t>(shard)];
+  Attrs attrs = ReadAttrs(info, shard);
+  attrs["strategy"] = info.strategy;
+  attrs["index"] = static_cast<int64_t>(shard);
+  attrs["count"] = static_cast<int64_t>(info.shards.size());
+  attrs["rows"] = info.rows();
+  attrs["row_begin"] = spec.row_begin();
+  attrs["candidates"] = options.count < 0 ? info.rows() : options.count;
+  attrs["normalize"] = options.normalize;
+  return attrs;
+}
+
+FunctionBuilder::TopCandidates MergeTop(FunctionBuilder* f, const std::vector<Output>& scores,
+                                        const std::vector<Output>& ids, int64_t k) {
+  if (scores.size() == 1) return {scores[0], ids[0]};
+  const std::vector<Output> top = f->graph().OpN("TopK", {f->Concat(scores, 1)}, {{"k", k}}, 2);
+  // Numbers below 2^53 are whole in f64, and so are rows of tables.
+  const Output all = f->Cast(f->Concat(ids, 1), DType::kF64);
+  return {top[0], f->Cast(f->Op("TakeAlongLast", {all, top[1]}), DType::kI64)};
+}
+
 bool FunctionBuilder::State::CheckCandidates(const EmbeddingTable& table,
                                              const CandidateOptions& options) {
   const VariableInfo& info = table.info();
@@ -63,20 +85,6 @@ bool FunctionBuilder::State::CheckCandidates(const EmbeddingTable& table,
   return !graph.failed();
 }
 
-Attrs FunctionBuilder::State::CandidateAttrs(const VariableInfo& info, int shard,
-                                             const CandidateOptions& options) {
-  const proto::ShardSpec& spec = info.shards[static_cast<size_t>(shard)];
-  Attrs attrs = ReadAttrs(info, shard);
-  attrs["strategy"] = info.strategy;
-  attrs["index"] = static_cast<int64_t>(shard);
-  attrs["count"] = static_cast<int64_t>(info.shards.size());
-  attrs["rows"] = info.rows();
-  attrs["row_begin"] = spec.row_begin();
-  attrs["candidates"] = options.count < 0 ? info.rows() : options.count;
-  attrs["normalize"] = options.normalize;
-  return attrs;
-}
-
 // [rows of the shard, 1].
 Output FunctionBuilder::State::CandidateBias(FunctionBuilder* f, const VariableInfo& info,
                                              int shard, const CandidateOptions& options) {
@@ -103,7 +111,7 @@ FunctionBuilder::TopCandidates FunctionBuilder::FactorizedTopK(Output x,
   const VariableInfo& info = table.info();
   std::vector<Output> scores, ids;
   for (int s = 0; s < static_cast<int>(info.shards.size()); ++s) {
-    Attrs attrs = state_->CandidateAttrs(info, s, options);
+    Attrs attrs = CandidateAttrs(info, s, options);
     attrs["k"] = k;
     std::vector<Output> inputs = {x, options.exclude_values, options.exclude_offsets};
     if (options.bias != nullptr) {
@@ -113,11 +121,7 @@ FunctionBuilder::TopCandidates FunctionBuilder::FactorizedTopK(Output x,
     scores.push_back(best[0]);
     ids.push_back(best[1]);
   }
-  if (scores.size() == 1) return {scores[0], ids[0]};
-  const std::vector<Output> top = graph().OpN("TopK", {Concat(scores, 1)}, {{"k", k}}, 2);
-  // Numbers below 2^53 are whole in f64, and so are rows of tables.
-  const Output all = Cast(Concat(ids, 1), DType::kF64);
-  return {top[0], Cast(Op("TakeAlongLast", {all, top[1]}), DType::kI64)};
+  return MergeTop(this, scores, ids, k);
 }
 
 Output FunctionBuilder::FactorizedRank(Output x, const EmbeddingTable& table, Output ids,
@@ -140,7 +144,7 @@ Output FunctionBuilder::FactorizedRank(Output x, const EmbeddingTable& table, Ou
     if (options.bias != nullptr) {
       inputs.push_back(state_->CandidateBias(this, info, s, options));
     }
-    const Output above = Op("RankShard", inputs, state_->CandidateAttrs(info, s, options));
+    const Output above = Op("RankShard", inputs, CandidateAttrs(info, s, options));
     rank = s == 0 ? above : Add(rank, above);
   }
   return rank;

@@ -18,6 +18,11 @@ namespace coxswain {
 // The attributes that every op on a shard has; and those that tell its type as well.
 Attrs ShardAttrs(const proto::ShardSpec& shard);
 Attrs ReadAttrs(const VariableInfo& info, int shard);
+// Those of ops whose candidates are the rows of one shard.
+Attrs CandidateAttrs(const VariableInfo& info, int shard, const CandidateOptions& options);
+// The ids and scores that the shards have found, as those of the whole table.
+FunctionBuilder::TopCandidates MergeTop(FunctionBuilder* f, const std::vector<Output>& scores,
+                                        const std::vector<Output>& ids, int64_t k);
 
 struct FunctionBuilder::State {
   State(const std::string& name, const graph::OpRegistry* registry) : graph(name, registry) {}
@@ -58,8 +63,6 @@ struct FunctionBuilder::State {
   Output GatherUnique(FunctionBuilder* f, const EmbeddingTable& table,
                       const std::vector<Output>& ids, std::vector<Output>* inverse,
                       bool exact = false);
-  // The inputs and attributes that RankShard and TopKShard share, for one shard.
-  Attrs CandidateAttrs(const VariableInfo& info, int shard, const CandidateOptions& options);
   Output CandidateBias(FunctionBuilder* f, const VariableInfo& info, int shard,
                        const CandidateOptions& options);
   bool CheckCandidates(const EmbeddingTable& table, const CandidateOptions& options);

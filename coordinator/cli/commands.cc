@@ -70,7 +70,7 @@ int Eval(const EvalFlags& flags) {
   if (absl::Status s = CheckEvalReport(report_output->file(), *job); !s.ok()) {
     return Complain(s);
   }
-  auto model = OpenModel(*std::move(job), flags.model_dir);
+  auto model = OpenModel(*std::move(job), flags.model_dir, flags.where);
   if (!model.ok()) return Complain(model.status());
   runner::JobRunner* const runner = model->runner.get();
   Note(ChangeSinceTraining(model->trained, runner->data()));

@@ -48,10 +48,10 @@ struct EvalFlags {
   std::vector<std::string> overrides;
   std::string report;
   bool allow_training_rows = false;  // scores them where they cannot be told from others
+  Where where;
   // Or, in place of model_dir and report; see eval_follow_command.h.
   std::string follow;  // a directory of checkpoints
   std::string eval_dir;
-  Where where;
   std::string metric;
   std::optional<int64_t> until_step;
   bool until_finished = false;
@@ -61,6 +61,7 @@ int Eval(const EvalFlags& flags);
 
 struct RecommendFlags {
   SavedFlags from;
+  Where where;
   std::vector<std::string> groups;      // users whose histories are saved with the model
   std::vector<std::string> item_lists;  // or lists of known items, see SplitNames
   std::vector<std::string> items;       // or names of single items

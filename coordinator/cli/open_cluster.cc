@@ -71,6 +71,17 @@ absl::StatusOr<Cluster> OpenCluster(const Where& where, cluster::ClusterConfig c
   return cluster;
 }
 
+bool IsElsewhere(const Where& where) { return !where.cluster_file.empty() || !where.local.empty(); }
+
+predict::OpenCluster OpenerOf(const Where& where) {
+  if (!IsElsewhere(where)) return nullptr;
+  return [where](const job::JobSpec& job) -> absl::StatusOr<Cluster> {
+    ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(where));
+    return OpenCluster(where, std::move(config), MakeClusterOptions(job, where),
+                       /*reload=*/nullptr);
+  };
+}
+
 ClusterOptions MakeClusterOptions(const job::JobSpec& job, const Where& where) {
   ClusterOptions options;
   options.closures_in_flight = static_cast<int>(job.train.closures_in_flight);

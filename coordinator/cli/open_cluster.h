@@ -5,6 +5,7 @@
 #include "coordinator/cli/cluster_reload.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/predict/remote_model.h"
 #include "coxswain/cluster.h"
 #include "runtime/cluster/cluster_config.h"
 
@@ -13,6 +14,11 @@ namespace coxswain::cli {
 // The daemons that a job runs on; empty when it starts its own tasks. Errors have the cause
 // kConfiguration.
 absl::StatusOr<cluster::ClusterConfig> ReadWhere(const Where& where);
+
+// For commands that work in this process unless they are told where else.
+bool IsElsewhere(const Where& where);
+// Null unless it is.
+predict::OpenCluster OpenerOf(const Where& where);
 
 ClusterOptions MakeClusterOptions(const job::JobSpec& job, const Where& where);
 

@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_util.h"
+#include "coordinator/cli/open_cluster.h"
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
+#include "coordinator/model/as_evaluated.h"
 #include "coordinator/model/saved_model.h"
 #include "coxswain/cluster.h"
 #include "runtime/base/status.h"
@@ -27,10 +29,14 @@ absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
   return job;
 }
 
-absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory) {
+absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory,
+                                      const Where& where) {
   auto trained = model::ReadLearned(directory, &job.dataset);
   if (!trained.ok()) return AsConfiguration(trained.status());
-  ASSIGN_OR_RETURN(Cluster cluster, Cluster::InProcess(1, 1));
+  const predict::OpenCluster elsewhere = OpenerOf(where);
+  if (elsewhere != nullptr) job = model::AsEvaluated(std::move(job));
+  ASSIGN_OR_RETURN(Cluster cluster,
+                   elsewhere == nullptr ? Cluster::InProcess(1, 1) : elsewhere(job));
   auto runner = std::make_unique<runner::JobRunner>(cluster, std::move(job), runner::RunEvents{});
   RETURN_IF_ERROR(runner->Prepare());
   RETURN_IF_ERROR(model::LoadVariables(directory, runner->strategy()));

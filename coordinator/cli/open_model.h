@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/cli/commands.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_manifest.h"
@@ -24,7 +25,9 @@ struct OpenedModel {
   model::TrainedOn trained;
 };
 
-// A cluster of this process with the saved values in it. Data is read by what the model learned.
-absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory);
+// A cluster with the saved values in it: one of this process, or the one elsewhere. Data is read by
+// what the model learned.
+absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory,
+                                      const Where& where = {});
 
 }  // namespace coxswain::cli

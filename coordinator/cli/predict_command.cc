@@ -1,17 +1,20 @@
 #include "coordinator/cli/predict_command.h"
 
-#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/prediction_output.h"
 #include "coordinator/predict/predict_file.h"
@@ -39,11 +42,37 @@ absl::Status CheckOutput(const PredictFlags& flags, const predict::Predictor& pr
   return PredictionOutput::Check(flags.output, flags.force, inputs);
 }
 
-absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags,
-                                           std::function<bool()> stopped) {
+// What predicts, for a thread that ends it.
+class Running {
+ public:
+  void Begin(const predict::Predictor* predictor) {
+    absl::MutexLock lock(&mutex_);
+    predictor_ = predictor;
+    if (stopped_ && predictor_ != nullptr) predictor_->Interrupt();
+  }
+  void Stop() {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+    if (predictor_ != nullptr) predictor_->Interrupt();
+  }
+  bool stopped() const {
+    absl::MutexLock lock(&mutex_);
+    return stopped_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  const predict::Predictor* predictor_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags, Running* running) {
   env::GuardMappedFiles();
-  auto predictor = LoadPredictor(flags.from, flags.verify, FormatOfInput(flags));
+  auto predictor =
+      LoadPredictor(flags.from, flags.verify, FormatOfInput(flags), OpenerOf(flags.where));
   if (!predictor.ok()) return AsUsersMistake(predictor.status());
+  running->Begin(predictor->get());
+  const auto end = absl::MakeCleanup([running] { running->Begin(nullptr); });
   if (flags.top > 0 && !(*predictor)->chooses()) {
     return config::ConfigurationError("--top: this model says a number of each row, and no choice");
   }
@@ -55,9 +84,10 @@ absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags,
   options.top = flags.top;
   options.format = flags.format == "jsonl" ? predict::LineFormat::kJson : predict::LineFormat::kCsv;
   options.skip_bad_rows = flags.skip_bad_rows;
-  options.stopped = std::move(stopped);
+  options.stopped = [running] { return running->stopped(); };
   auto rows = predict::PredictFile(**predictor, options,
                                    [&](absl::string_view text) { return (*output)->Write(text); });
+  if (!rows.ok() && running->stopped()) return absl::CancelledError("interrupted");
   if (!rows.ok()) return AsUsersMistake(rows.status());
   if (env::LostPages() > 0) {
     return absl::DataLossError(
@@ -70,9 +100,9 @@ absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags,
 }  // namespace
 
 int PredictCommand(const PredictFlags& flags) {
-  std::atomic<bool> stopped{false};
-  const InterruptScope scope([&stopped] { stopped = true; });
-  const auto rows = Run(flags, [&stopped] { return stopped.load(); });
+  Running running;
+  const InterruptScope scope([&running] { running.Stop(); });
+  const auto rows = Run(flags, &running);
   if (!rows.ok()) {
     const int code = Complain(rows.status());
     return absl::IsCancelled(rows.status()) ? static_cast<int>(kExitInterrupted) : code;

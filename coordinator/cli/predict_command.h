@@ -3,12 +3,13 @@
 
 #include <string>
 
-#include "coordinator/cli/saved_flags.h"
+#include "coordinator/cli/commands.h"
 
 namespace coxswain::cli {
 
 struct PredictFlags {
   SavedFlags from;
+  Where where;                 // in this process unless it says where else
   std::string input;           // "-": stdin
   std::string output;          // empty: stdout
   std::string format = "csv";  // of the output: csv or jsonl

@@ -1,6 +1,7 @@
 // `coxswain recommend`: for named items, for users of the model's histories, or for all of these
 // users.
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -8,11 +9,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/interrupt.h"
 #include "coordinator/cli/name_list.h"
+#include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/open_model.h"
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/prediction_output.h"
@@ -99,6 +103,7 @@ absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags
   for (int i = 1; i <= flags.top; ++i) absl::StrAppend(&lines, ",item_", i, ",score_", i);
   lines += "\n";
   for (size_t begin = 0; begin < names.size(); begin += kGroupsAtOnce) {
+    if (InterruptScope::interrupted()) return absl::CancelledError("interrupted");
     std::vector<int64_t> groups;
     for (size_t g = begin; g < std::min(names.size(), begin + kGroupsAtOnce); ++g) {
       groups.push_back(static_cast<int64_t>(g));
@@ -153,10 +158,21 @@ int PrintForItems(const Recommender& recommender, const std::vector<std::string>
   return kExitDone;
 }
 
-absl::StatusOr<std::unique_ptr<Recommender>> LoadRecommender(const SavedFlags& from) {
+absl::StatusOr<std::unique_ptr<Recommender>> LoadRecommender(const RecommendFlags& flags) {
   ASSIGN_OR_RETURN(std::shared_ptr<const predict::Predictor> predictor,
-                   LoadPredictor(from, /*verify=*/false));
+                   LoadPredictor(flags.from, /*verify=*/false, "", OpenerOf(flags.where)));
   return Recommender::Create(std::move(predictor));
+}
+
+int Answer(const Recommender& recommender, const std::vector<std::string>& items,
+           const RecommendFlags& flags) {
+  if (flags.batch) {
+    const absl::Status written = WriteAllGroups(recommender, flags);
+    return written.ok() ? static_cast<int>(kExitDone) : Complain(written);
+  }
+  if (!items.empty()) return PrintForItems(recommender, items, flags);
+  if (recommender.history() == nullptr) return ForGroupsOfData(flags);
+  return PrintForGroups(recommender, flags);
 }
 
 }  // namespace
@@ -164,15 +180,25 @@ absl::StatusOr<std::unique_ptr<Recommender>> LoadRecommender(const SavedFlags& f
 int Recommend(const RecommendFlags& flags) {
   const auto items = KnownItems(flags);
   if (!items.ok()) return Complain(items.status());
-  const auto recommender = LoadRecommender(flags.from);
+  std::atomic<bool> stopped{false};
+  absl::Mutex mutex;
+  const Recommender* asked = nullptr;
+  const InterruptScope scope([&] {
+    stopped = true;
+    absl::MutexLock lock(&mutex);
+    if (asked != nullptr) asked->predictor().Interrupt();
+  });
+  const auto recommender = LoadRecommender(flags);
   if (!recommender.ok()) return Complain(AsUsersMistake(recommender.status()));
-  if (flags.batch) {
-    const absl::Status written = WriteAllGroups(**recommender, flags);
-    return written.ok() ? static_cast<int>(kExitDone) : Complain(written);
+  {
+    absl::MutexLock lock(&mutex);
+    asked = recommender->get();
   }
-  if (!items->empty()) return PrintForItems(**recommender, *items, flags);
-  if ((*recommender)->history() == nullptr) return ForGroupsOfData(flags);
-  return PrintForGroups(**recommender, flags);
+  const int code =
+      stopped ? static_cast<int>(kExitInterrupted) : Answer(**recommender, *items, flags);
+  absl::MutexLock lock(&mutex);
+  asked = nullptr;
+  return stopped && code != kExitDone ? static_cast<int>(kExitInterrupted) : code;
 }
 
 }  // namespace coxswain::cli

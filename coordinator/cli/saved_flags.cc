@@ -19,15 +19,19 @@ absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags) {
   return model::SavedSource::OpenCheckpoint(flags.checkpoint_dir, flags.checkpoint);
 }
 
-absl::StatusOr<std::unique_ptr<predict::Predictor>> LoadPredictor(const SavedFlags& flags,
-                                                                  bool verify,
-                                                                  const std::string& row_format) {
+absl::StatusOr<std::unique_ptr<predict::Predictor>> LoadPredictor(
+    const SavedFlags& flags, bool verify, const std::string& row_format,
+    const predict::OpenCluster& open_cluster) {
   AllowManyFiles();
   if (!flags.model_dir.empty()) {
-    return predict::Predictor::Load(flags.model_dir, {.row_format = row_format, .verify = verify});
+    return predict::Predictor::Load(
+        flags.model_dir,
+        {.row_format = row_format, .verify = verify, .open_cluster = open_cluster});
   }
-  return predict::Predictor::LoadCheckpoint(
-      {.directory = flags.checkpoint_dir, .number = flags.checkpoint, .row_format = row_format});
+  return predict::Predictor::LoadCheckpoint({.directory = flags.checkpoint_dir,
+                                             .number = flags.checkpoint,
+                                             .row_format = row_format,
+                                             .open_cluster = open_cluster});
 }
 
 int ComplainOfSaved(const absl::Status& status) {

@@ -25,8 +25,10 @@ struct SavedFlags {
 
 absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags);
 // The same variables as a Predictor; a checkpoint's files are always verified.
+// `open_cluster`: where it predicts; null: in this process.
 absl::StatusOr<std::unique_ptr<predict::Predictor>> LoadPredictor(
-    const SavedFlags& flags, bool verify, const std::string& row_format = "");
+    const SavedFlags& flags, bool verify, const std::string& row_format = "",
+    const predict::OpenCluster& open_cluster = nullptr);
 // Raises the limit of open files: a table has as many files as shards, and shells often allow a
 // thousand.
 void AllowManyFiles();

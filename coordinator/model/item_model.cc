@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/nearest_rows.h"
 #include "coordinator/model/model_parts.h"
 #include "coordinator/model/sampling.h"
 #include "runtime/graph/builder.h"
@@ -135,25 +136,50 @@ CandidateOptions ItemModel::Scored(const ModelParts& parts) const {
 }
 
 void ItemModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
-  const Output user = User(f, parts);
-  f.Result("rank", rows_are_items()
-                       ? parts.FactorizedRank(f, item(), Scaled(f, parts, user), Scored(parts))
-                       : parts.Rank(f, item(), AllScores(f, parts, user)));
+  const Output user = Scaled(f, parts, User(f, parts));
+  if (rows_are_items()) {
+    f.Result("rank", parts.FactorizedRank(f, item(), user, Scored(parts)));
+  } else {
+    const Output own = f.Column(item());
+    Output score = f.RowDot(user, Item(f, parts, ExactRows(f, parts.table(item()), own)));
+    if (has_bias()) {
+      score = f.Add(score, f.Reshape(ExactRows(f, parts.table(BiasTable()), own), {-1}));
+    }
+    f.Result("user", user);
+    f.Result("own", own);
+    f.Result("score", score);
+    f.Result("known_values", f.Column("known.values"));
+    f.Result("known_offsets", f.Column("known.offsets"));
+  }
   parts.ResultExamples(f);
 }
 
-void ItemModel::AddTopItems(FunctionBuilder& f, const ModelParts& parts, Output user,
-                            int64_t k) const {
-  FunctionBuilder::TopCandidates top;
-  if (rows_are_items()) {
-    top = f.FactorizedTopK(Scaled(f, parts, user), parts.table(item()), k, Scored(parts));
-  } else {
-    const Output scores = f.Op("Slice", {AllScores(f, parts, user)},
-                               {{"begin", std::vector<int64_t>{0, 0}},
-                                {"size", std::vector<int64_t>{-1, parts.Candidates(item())}}});
-    const std::vector<Output> best = f.graph().OpN("TopK", {scores}, {{"k", k}}, 2);
-    top = {best[0], best[1]};
+Output ItemModel::ScaledUserOf(FunctionBuilder& f, const ModelParts& parts, Output values,
+                               Output offsets) const {
+  return Scaled(f, parts, UserOf(f, parts, values, offsets));
+}
+
+Output ItemModel::ScoresOf(FunctionBuilder& f, const ModelParts& parts, Output users,
+                           Output ids) const {
+  const Output items = Item(f, parts, ExactRows(f, parts.table(item()), ids));
+  const Output scores = f.MatMul(users, items, false, true);
+  if (!has_bias()) return scores;
+  return f.Add(scores, f.Reshape(ExactRows(f, parts.table(BiasTable()), ids), {-1}));
+}
+
+FunctionBuilder::TopCandidates ItemModel::BestRows(FunctionBuilder& f, const ModelParts& parts,
+                                                   Output users, int64_t k) const {
+  return f.FactorizedTopK(users, parts.table(item()), k, Scored(parts));
+}
+
+void ItemModel::TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
+                         int64_t k) const {
+  if (in_pieces()) {
+    f.Fail(absl::UnimplementedError("items that go through layers are searched in pieces"));
+    return;
   }
+  const FunctionBuilder::TopCandidates top =
+      BestRows(f, parts, ScaledUserOf(f, parts, values, offsets), k);
   f.Result("scores", top.scores);
   f.Result("ids", top.ids);
 }

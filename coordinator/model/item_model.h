@@ -21,18 +21,39 @@ class ItemModel : public job::ModelSpec {
   virtual Output Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const = 0;
   // Whether an item's score has a number of its own, of the table BiasTable().
   virtual bool has_bias() const = 0;
+  // The vectors of users whose features all have these values: i64 [n], cut at offsets, i32
+  // [B + 1].
+  virtual Output UserOf(FunctionBuilder& f, const ModelParts& parts, Output values,
+                        Output offsets) const = 0;
+  // Width of the vectors of users and items.
+  virtual int64_t width() const = 0;
   // Whether an item's vector is its row, over its norm where `normalizes`: then the parameter
-  // servers score all items, and nobody reads the table.
+  // servers score all items. Else they are scored in pieces, see item_search.h.
   virtual bool rows_are_items() const = 0;
+  bool in_pieces() const { return !rows_are_items(); }
   virtual bool normalizes() const { return false; }
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
+  // Where in_pieces(): "user", f32 [B, dim], "own", i64 [B], the examples' items, "score", f32 [B],
+  // of these, and "known_values" and "known_offsets", what is left out of the ranking.
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
   void Predict(FunctionBuilder& f, const ModelParts& parts) const override;
+  // Where rows are items; of others a search finds them.
+  void TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
+                int64_t k) const override;
   // What Predict's scores are products of: the result "user", f32 [B, dim]; and "items",
   // f32 [N, dim], with "bias", f32 [N], where has_bias().
   void PredictUser(FunctionBuilder& f, const ModelParts& parts) const;
   void PredictItems(FunctionBuilder& f, const ModelParts& parts) const;
+
+  // ---- For searches, see item_search.h. Users are scaled: scores are products with them.
+  Output ScaledUserOf(FunctionBuilder& f, const ModelParts& parts, Output values,
+                      Output offsets) const;
+  // Of the items of these ids, i64 [N]: f32 [B, N].
+  Output ScoresOf(FunctionBuilder& f, const ModelParts& parts, Output users, Output ids) const;
+  // Where rows are items: the k best.
+  FunctionBuilder::TopCandidates BestRows(FunctionBuilder& f, const ModelParts& parts, Output users,
+                                          int64_t k) const;
 
  protected:
   std::string BiasTable() const;
@@ -40,8 +61,6 @@ class ItemModel : public job::ModelSpec {
   Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
   Output AllItems(FunctionBuilder& f, const ModelParts& parts) const;
   Output AllBiases(FunctionBuilder& f, const ModelParts& parts) const;
-  // What TopItems adds, for users by their vectors.
-  void AddTopItems(FunctionBuilder& f, const ModelParts& parts, Output user, int64_t k) const;
 
  private:
   static Output Scaled(FunctionBuilder& f, const ModelParts& parts, Output user);

@@ -12,6 +12,9 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(ParameterServerStrategy* st
   std::unique_ptr<Model> model(new Model(strategy, job, dataset, std::move(earlier_steps)));
   RETURN_IF_ERROR(model->parts_.CreateTables());
   RETURN_IF_ERROR(job.model->CreateVariables(&model->parts_));
+  if (const ItemModel* const ranks = model->item_model()) {
+    model->search_.emplace(strategy, *ranks, model->parts_);
+  }
   if (job.dataset.example_ids()) {
     ASSIGN_OR_RETURN(model->visits_, CreateVisits(strategy, dataset));
   }

@@ -13,6 +13,7 @@
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/cluster_variables.h"
+#include "coordinator/model/item_search.h"
 #include "coordinator/model/model_parts.h"
 #include "coxswain/strategy.h"
 
@@ -34,16 +35,21 @@ class Model {
   // counted as number `first_visit`.
   absl::StatusOr<RemoteFunction> DefineTrain(const PerWorkerDataset& dataset, int64_t first_visit);
   // Evaluates a batch. Results, by what the model predicts: kItem: "rank", i64 [B], the number of
-  // names that score higher than the true one, without those known for the example. kLabel:
+  // names that score higher than the true one, without those known for the example; where
+  // ranks_in_pieces() those of ItemModel::Evaluate, of which Ranks makes ranks. kLabel:
   // "prediction", f32 [B] or [B, classes] (a probability, a class's probability, or a number) and
   // "label", f32 [B]; then, if the job ranks too (job::MeasuresRanks), "rank" as above. After
   // these, for kItem and kLabel: "group", i64 [B], if examples have groups (job::MeasuresGroups),
   // and "weight", f32 [B], if they have weights. kNeighbours: "loss", the sum over the batch's
   // pairs, and "pairs", their number, f32 scalars.
   absl::StatusOr<RemoteFunction> DefineEvaluate(Part part);
-  // kItem with a history: the `k` best items, "scores" f32 [B, k] and "ids" i64 [B, k], best first.
-  // Arguments: the histories' values i64 [n] and offsets i32 [B + 1]. 1 <= k <= items().
+  // kItem with a history, unless ranks_in_pieces(): the `k` best items, "scores" f32 [B, k] and
+  // "ids" i64 [B, k], best first. Arguments: the histories' values i64 [n] and offsets i32 [B + 1].
+  // 1 <= k <= items().
   absl::StatusOr<RemoteFunction> DefineTopItems(int64_t k);
+  bool ranks_in_pieces() const { return search_.has_value() && item_model()->in_pieces(); }
+  // kItem: which items score highest.
+  ItemSearch& search() { return *search_; }
   // Of kItem: those that can be suggested.
   int64_t items() const { return parts_.Candidates(item_feature()); }
 
@@ -65,6 +71,7 @@ class Model {
         variables_(strategy, std::move(earlier_steps)),
         parts_(&variables_, job, dataset_.data()) {}
 
+  const ItemModel* item_model() const { return dynamic_cast<const ItemModel*>(&spec()); }
   const job::ModelSpec& spec() const { return *parts_.job().model; }
   job::Predicts predicts() const { return job::KindOf(spec()).predicts; }
 
@@ -73,6 +80,7 @@ class Model {
   ClusterVariables variables_;
   ModelParts parts_;
   std::optional<EmbeddingTable> visits_;
+  std::optional<ItemSearch> search_;
 };
 
 }  // namespace coxswain::model

@@ -3,10 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/model/checkpoint_tables.h"
+#include "coordinator/model/row_scan.h"
+#include "coordinator/model/table_version.h"
+#include "kernels/cpu/bf16.h"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
 
@@ -37,6 +42,17 @@ absl::StatusOr<std::string> ChooseTable(const SavedSource& source, const std::st
       absl::StrCat("wanted --table, one of ", absl::StrJoin(own.empty() ? any : own, ", ")));
 }
 
+constexpr int64_t kBlockRows = 1024;  // taken from memory at once
+
+void CopyRow(const SavedTensors& memory, int64_t position, int64_t dim, float* out) {
+  const char* const row = memory.rows->Row(position);
+  if (memory.variable.dtype == DType::kBF16) {
+    kernels::FromBf16(reinterpret_cast<const BFloat16*>(row), dim, out);
+  } else {
+    std::memcpy(out, row, static_cast<size_t>(dim) * sizeof(float));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<NamedRows> NamedRows::Open(const SavedSource& source, const std::string& table,
@@ -50,6 +66,37 @@ absl::StatusOr<NamedRows> NamedRows::Open(const SavedSource& source, const std::
                    SavedWords::Load(source.WordsPath(named.rows_.variable().vocabulary)));
   named.own_ = std::make_shared<const SavedWords>(std::move(own));
   return named;
+}
+
+absl::Status NamedRows::KeepInMemory(const SavedSource& source, CheckpointTables* tables) {
+  if (rows_.variable().hash) return absl::OkStatus();
+  ASSIGN_OR_RETURN(memory_, source.LoadTable(table(), tables));
+  return absl::OkStatus();
+}
+
+absl::Status NamedRows::ReadRow(int64_t position, float* out) const {
+  if (!memory_) return rows_.ReadFloats(position, 1, out);
+  CopyRow(*memory_, position, rows_.row_elements(), out);
+  return absl::OkStatus();
+}
+
+RowScan NamedRows::Scan() const {
+  if (!memory_) return ScanSaved(&rows_);
+  const int64_t dim = rows_.row_elements();
+  const auto run = [this, dim](const TakeRows& take) -> absl::Status {
+    std::vector<float> values(static_cast<size_t>(kBlockRows * dim));
+    std::vector<int64_t> ids(static_cast<size_t>(kBlockRows));
+    for (int64_t begin = 0; begin < rows_.rows(); begin += kBlockRows) {
+      const int64_t count = std::min(kBlockRows, rows_.rows() - begin);
+      for (int64_t i = 0; i < count; ++i) {
+        CopyRow(*memory_, begin + i, dim, values.data() + i * dim);
+        ids[static_cast<size_t>(i)] = begin + i;
+      }
+      RETURN_IF_ERROR(take(values.data(), ids.data(), count));
+    }
+    return absl::OkStatus();
+  };
+  return {dim, run};
 }
 
 std::optional<int64_t> NamedRows::Find(const std::string& word) const {
@@ -76,7 +123,7 @@ absl::StatusOr<NearestQuery> NamedRows::QueryOf(const Question& question) const 
       return absl::NotFoundError(absl::StrCat("table ", data::Quoted(rows_.variable().name),
                                               " has no row of ", data::Quoted(word)));
     }
-    RETURN_IF_ERROR(rows_.ReadFloats(position, 1, row.data()));
+    RETURN_IF_ERROR(ReadRow(position, row.data()));
     double squares = 0;
     for (const float value : row) squares += double{value} * value;
     if (!(squares > 0) || !std::isfinite(squares)) {
@@ -94,7 +141,7 @@ absl::StatusOr<NearestQuery> NamedRows::QueryOf(const Question& question) const 
 }
 
 absl::Status NamedRows::FillIndex(const IndexOptions& options, VectorIndex* index) const {
-  const RowScan scan = ScanSaved(&rows_);
+  const RowScan scan = Scan();
   std::vector<float> row(static_cast<size_t>(scan.dim));
   return scan.run([&](const float* rows, const int64_t* ids, int64_t n) -> absl::Status {
     for (int64_t i = 0; i < n; ++i) {
@@ -114,7 +161,7 @@ absl::StatusOr<std::vector<std::vector<float>>> NamedRows::SampleRows() const {
   const int64_t count = std::min(kRecallQueries, rows_.rows());
   for (int64_t i = 0; i < count; ++i) {
     std::vector<float> row(static_cast<size_t>(rows_.row_elements()));
-    RETURN_IF_ERROR(rows_.ReadFloats(i * rows_.rows() / count, 1, row.data()));
+    RETURN_IF_ERROR(ReadRow(i * rows_.rows() / count, row.data()));
     if (Normalize(absl::MakeSpan(row))) sample.push_back(std::move(row));
   }
   return sample;
@@ -130,7 +177,7 @@ absl::StatusOr<NamedRows> NamedRows::WithIndex(const IndexOptions& options,
   for (const std::vector<float>& row : sample) {
     queries.push_back({row, {}, size()});
   }
-  ASSIGN_OR_RETURN(const Lists best, NearestRows(rows_, queries, kRecallAt, pool));
+  ASSIGN_OR_RETURN(const Lists best, NearestRows(Scan(), queries, kRecallAt, pool));
   std::vector<std::vector<int64_t>> exact;
   for (const std::vector<Neighbour>& list : best) {
     exact.emplace_back();
@@ -173,7 +220,7 @@ absl::StatusOr<std::vector<std::vector<NamedRows::Answer>>> NamedRows::Nearest(
     queries.back().end = size();
   }
   ASSIGN_OR_RETURN(const Lists found,
-                   indexed ? Search(queries, top) : NearestRows(rows_, queries, top, pool));
+                   indexed ? Search(queries, top) : NearestRows(Scan(), queries, top, pool));
   std::vector<std::vector<Answer>> answers;
   for (const std::vector<Neighbour>& neighbours : found) {
     std::vector<Answer>& named = answers.emplace_back();

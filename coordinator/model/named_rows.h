@@ -39,6 +39,10 @@ class NamedRows {
   static absl::StatusOr<NamedRows> Open(const SavedSource& source, const std::string& table,
                                         std::shared_ptr<const data::Vocabulary> words = nullptr);
   NamedRows() = default;  // empty
+  // The rows of the checkpoint that it was opened from are taken from memory, which they share with
+  // other versions of the job's tables: from then on no question reads a file. Hash tables stay as
+  // they are. Errors: those of SavedSource::LoadTable.
+  absl::Status KeepInMemory(const SavedSource& source, CheckpointTables* tables);
 
   const std::string& table() const { return rows_.variable().name; }
   const std::string& vocabulary() const { return rows_.variable().vocabulary; }
@@ -65,12 +69,15 @@ class NamedRows {
   absl::StatusOr<std::vector<std::vector<float>>> SampleRows() const;
   absl::StatusOr<Lists> Search(const std::vector<NearestQuery>& queries, int64_t top) const;
   absl::StatusOr<NearestQuery> QueryOf(const Question& question) const;
+  RowScan Scan() const;
+  absl::Status ReadRow(int64_t position, float* out) const;
   const std::vector<std::string>& names() const {
     return shared_ != nullptr ? *shared_->texts() : own_->words();
   }
   std::optional<int64_t> Find(const std::string& word) const;
 
   SavedRows rows_;
+  std::optional<SavedTensors> memory_;              // its `rows`
   std::shared_ptr<const data::Vocabulary> shared_;  // or
   std::shared_ptr<const SavedWords> own_;
   std::shared_ptr<const VectorIndex> index_;  // of rows of length 1; null: none

@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "coordinator/model/saved_reader.h"
-#include "coxswain/strategy.h"
 
 namespace coxswain::model {
 
@@ -18,9 +17,6 @@ struct RowScan {
   int64_t dim = 0;
   std::function<absl::Status(const TakeRows& take)> run;
 };
-
-// Rows on parameter servers. The strategy must outlive the scan. Errors: those of the cluster.
-RowScan ScanTable(ParameterServerStrategy* strategy, const EmbeddingTable& table);
 
 // Saved rows, which must outlive the scan. Errors: those of reading.
 RowScan ScanSaved(const SavedRows* rows);

@@ -10,7 +10,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "coordinator/model/nearest.h"
 #include "runtime/base/status.h"
 #include "runtime/data/input_file.h"
 #include "runtime/data/names.h"
@@ -62,39 +61,54 @@ std::vector<double> Ranks(absl::Span<const double> values) {
   return ranks;
 }
 
+constexpr size_t kRowsAtOnce = 8192;
+constexpr size_t kQuestionsAtOnce = 4096;
+
 // The vectors of some words, of length 1; zeros for one that has no direction.
 class WordVectors {
  public:
   void Want(int64_t id) { vectors_.try_emplace(id); }
-  absl::Status Read(const RowScan& scan);
+  absl::Status Read(const WordTable& table);
   const std::vector<float>& operator[](int64_t id) const { return vectors_.at(id); }
 
  private:
+  absl::Status Take(const std::vector<int64_t>& ids, const Tensor& rows);
+
   absl::flat_hash_map<int64_t, std::vector<float>> vectors_;
 };
 
-absl::Status WordVectors::Read(const RowScan& scan) {
-  const int64_t dim = scan.dim;
-  RETURN_IF_ERROR(scan.run([&](const float* rows, const int64_t* ids, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      const auto wanted = vectors_.find(ids[i]);
-      if (wanted == vectors_.end()) continue;
-      const float* row = rows + i * dim;
-      double squares = 0;
-      for (int64_t j = 0; j < dim; ++j) squares += double{row[j]} * row[j];
-      const double scale = squares > 0 && std::isfinite(squares) ? 1 / std::sqrt(squares) : 0;
-      wanted->second.assign(static_cast<size_t>(dim), 0.0f);
-      if (scale == 0) continue;
-      for (int64_t j = 0; j < dim; ++j) {
-        wanted->second[static_cast<size_t>(j)] = static_cast<float>(row[j] * scale);
-      }
+absl::Status WordVectors::Take(const std::vector<int64_t>& ids, const Tensor& rows) {
+  if (rows.dtype() != DType::kF32 || rows.rank() != 2 ||
+      rows.dim(0) != static_cast<int64_t>(ids.size())) {
+    return absl::InternalError(absl::StrCat("wanted the vectors of ", ids.size(), " words, found ",
+                                            rows.shape().ToString()));
+  }
+  const int64_t dim = rows.dim(1);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const float* row = rows.data<float>() + static_cast<int64_t>(i) * dim;
+    double squares = 0;
+    for (int64_t j = 0; j < dim; ++j) squares += double{row[j]} * row[j];
+    const double scale = squares > 0 && std::isfinite(squares) ? 1 / std::sqrt(squares) : 0;
+    std::vector<float>& vector = vectors_.at(ids[i]);
+    vector.assign(static_cast<size_t>(dim), 0.0f);
+    if (scale == 0) continue;
+    for (int64_t j = 0; j < dim; ++j) {
+      vector[static_cast<size_t>(j)] = static_cast<float>(row[j] * scale);
     }
-    return absl::OkStatus();
-  }));
-  for (const auto& [id, vector] : vectors_) {
-    if (vector.empty()) {
-      return absl::InternalError(absl::StrCat("the table of words has no row ", id));
-    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WordVectors::Read(const WordTable& table) {
+  std::vector<int64_t> all, some;
+  for (const auto& [id, vector] : vectors_) all.push_back(id);
+  std::sort(all.begin(), all.end());
+  for (size_t begin = 0; begin < all.size(); begin += kRowsAtOnce) {
+    some.assign(
+        all.begin() + static_cast<std::ptrdiff_t>(begin),
+        all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), begin + kRowsAtOnce)));
+    ASSIGN_OR_RETURN(const Tensor rows, table.rows(some));
+    RETURN_IF_ERROR(Take(some, rows));
   }
   return absl::OkStatus();
 }
@@ -160,8 +174,7 @@ std::optional<double> SpearmanCorrelation(absl::Span<const double> x, absl::Span
   return xy / std::sqrt(xx * yy);
 }
 
-absl::StatusOr<WordScores> ScoreWords(const WordTests& tests, const RowScan& vectors,
-                                      env::ComputePool* pool) {
+absl::StatusOr<WordScores> ScoreWords(const WordTests& tests, const WordTable& vectors) {
   WordVectors known;
   for (const WordTests::Pair& pair : tests.pairs) {
     known.Want(pair.a);
@@ -174,21 +187,21 @@ absl::StatusOr<WordScores> ScoreWords(const WordTests& tests, const RowScan& vec
   WordScores scores;
   scores.similarity = Similarity(tests, known);
   if (tests.questions.empty()) return scores;
-  std::vector<NearestQuery> queries;
-  queries.reserve(tests.questions.size());
-  for (const WordTests::Question& q : tests.questions) {
-    const std::vector<float>&a = known[q.a], &b = known[q.b], &c = known[q.c];
-    NearestQuery query;
-    for (size_t j = 0; j < a.size(); ++j) query.vector.push_back(b[j] - a[j] + c[j]);
-    query.exclude = {q.a, q.b, q.c};
-    queries.push_back(std::move(query));
-  }
-  ASSIGN_OR_RETURN(const auto answers, NearestRows(vectors, queries, /*top=*/1, pool));
   int64_t right = 0;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    right += !answers[i].empty() && answers[i][0].id == tests.questions[i].d;
+  for (size_t begin = 0; begin < tests.questions.size(); begin += kQuestionsAtOnce) {
+    const size_t end = std::min(tests.questions.size(), begin + kQuestionsAtOnce);
+    std::vector<NearestQuery> queries;
+    for (size_t i = begin; i < end; ++i) {
+      const WordTests::Question& q = tests.questions[i];
+      const std::vector<float>&a = known[q.a], &b = known[q.b], &c = known[q.c];
+      NearestQuery& query = queries.emplace_back();
+      for (size_t j = 0; j < a.size(); ++j) query.vector.push_back(b[j] - a[j] + c[j]);
+      query.exclude = {q.a, q.b, q.c};
+    }
+    ASSIGN_OR_RETURN(const std::vector<int64_t> answers, vectors.nearest(queries));
+    for (size_t i = begin; i < end; ++i) right += answers.at(i - begin) == tests.questions[i].d;
   }
-  scores.analogies = static_cast<double>(right) / static_cast<double>(answers.size());
+  scores.analogies = static_cast<double>(right) / static_cast<double>(tests.questions.size());
   return scores;
 }
 

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "coordinator/model/row_scan.h"
-#include "runtime/env/compute_pool.h"
+#include "coordinator/model/nearest.h"
+#include "coxswain/tensor.h"
 
 namespace coxswain::model {
 
@@ -53,10 +53,18 @@ struct WordScores {
   std::optional<double> analogies;
 };
 
-// Two passes over the table of vectors. Memory: the tests' own words and a block of rows.
-// Errors: those of the scan.
-absl::StatusOr<WordScores> ScoreWords(const WordTests& tests, const RowScan& vectors,
-                                      env::ComputePool* pool);
+// A table of words' vectors, wherever it is.
+struct WordTable {
+  // The rows of these ids, f32 [ids, dim], in their order.
+  std::function<absl::StatusOr<Tensor>(const std::vector<int64_t>& ids)> rows;
+  // For each query the id of the row that NearestRows would find first, or -1.
+  std::function<absl::StatusOr<std::vector<int64_t>>(const std::vector<NearestQuery>& queries)>
+      nearest;
+};
+
+// Memory: the tests' own words, and the queries of some thousand questions.
+// Errors: those of the table.
+absl::StatusOr<WordScores> ScoreWords(const WordTests& tests, const WordTable& vectors);
 
 // Of equal values each gets the mean of their ranks. Nothing where it is not defined.
 std::optional<double> SpearmanCorrelation(absl::Span<const double> x, absl::Span<const double> y);

@@ -103,11 +103,6 @@ absl::StatusOr<std::unique_ptr<Blocks>> OpenBlocks(const proto::DatasetSpec& spe
         "a ", format.name(), " file cannot be read from a pipe: its columns are found from its ",
         "end; name the file"));
   }
-  if (options.skip_bad_rows) {
-    return absl::InvalidArgumentError(absl::StrCat(options.input, ": rows of ", format.name(),
-                                                   " are read by the column, so that none can be ",
-                                                   "skipped: give csv or jsonl"));
-  }
   ASSIGN_OR_RETURN(std::vector<int64_t> sizes, format.GroupSizes(options.input));
   return std::make_unique<GroupBlocks>(options.input, std::move(sizes));
 }
@@ -135,7 +130,8 @@ class FilePrediction {
         lines_(&predictor, options.top, options.skip_bad_rows, options.format),
         threads_(options.threads > 0
                      ? options.threads
-                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()))) {}
+                     : std::max({1, static_cast<int>(std::thread::hardware_concurrency()),
+                                 predictor.remote_batches()})) {}
 
   absl::StatusOr<PredictedRows> Run();
 
@@ -160,7 +156,7 @@ absl::Status FilePrediction::PredictRows(const GoodRows& read, std::string* line
     for (int64_t begin = 0; begin < rows.rows(); begin += predictor_.batch_rows()) {
       const int64_t end = std::min(rows.rows(), begin + predictor_.batch_rows());
       ASSIGN_OR_RETURN(const data::Batch batch, rows.Read(begin, end));
-      ASSIGN_OR_RETURN(const Scores scores, predictor_.Predict(batch));
+      ASSIGN_OR_RETURN(const Scores scores, predictor_.Predict(batch, lines_.top()));
       lines_.Append(rows, begin, scores, lines);
     }
   }
@@ -170,6 +166,7 @@ absl::Status FilePrediction::PredictRows(const GoodRows& read, std::string* line
 void FilePrediction::Predict(Work* work) const {
   if (options_.skip_bad_rows) {
     work->read = ReadGoodRows(predictor_.rows(), work->block);
+    work->status = work->read.status;
   } else {
     auto rows = predictor_.rows().ReadBlock(work->block);
     if (rows.ok()) {
@@ -253,7 +250,53 @@ int64_t GoodRows::rows() const {
   return all;
 }
 
+namespace {
+
+// Bad rows of a group after which there is something wrong with all of it: to find one, the group
+// is read about 40 times.
+constexpr size_t kMostBadRows = 1000;
+
+// The same of rows of a group. A file that cannot be read is no fault of a row.
+GoodRows GoodRowsOfGroup(const data::RowReader& reader, const data::FileBlock& block) {
+  GoodRows good;
+  std::vector<Range> left = {{0, static_cast<size_t>(block.rows)}};
+  while (!left.empty()) {
+    const Range range = left.back();
+    left.pop_back();
+    data::FileBlock part = block;
+    part.group_row += static_cast<int64_t>(range.begin);
+    part.first_line += static_cast<int64_t>(range.begin);
+    part.rows = static_cast<int64_t>(range.end - range.begin);
+    auto rows = reader.ReadBlock(std::move(part));
+    if (rows.ok()) {
+      good.pieces.push_back(*std::move(rows));
+      continue;
+    }
+    if (!absl::IsInvalidArgument(rows.status())) {
+      good.status = rows.status();
+      break;
+    }
+    if (range.end - range.begin > 1) {
+      const size_t middle = range.begin + (range.end - range.begin) / 2;
+      left.push_back({middle, range.end});
+      left.push_back({range.begin, middle});
+      continue;
+    }
+    good.errors.emplace_back(rows.status().message());
+    if (good.errors.size() < kMostBadRows) continue;
+    good.status = absl::InvalidArgumentError(
+        absl::StrCat(block.path, ": row group ", block.group, ": ", kMostBadRows,
+                     " of its rows cannot be read, so that none are skipped: ", good.errors[0]));
+    break;
+  }
+  if (!good.status.ok()) good.pieces.clear();
+  return good;
+}
+
+}  // namespace
+
 GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& block) {
+  if (block.rows > 0) return GoodRowsOfGroup(reader, block);
   const absl::string_view text(block.bytes.data(), block.bytes.size());
   GoodRows good;
   std::vector<Range> left = {{0, text.size()}};

@@ -20,7 +20,8 @@ struct PredictFileOptions {
   std::string input;  // "-": standard input
   int64_t top = 0;    // see PredictionLines
   // Rows that cannot be read are left out and reported; otherwise the first of them ends the
-  // prediction. Each output line then begins with the line number in the input.
+  // prediction. Each output line then begins with the line number in the input; of a file of
+  // columns, with the number of the row.
   bool skip_bad_rows = false;
   LineFormat format = LineFormat::kCsv;  // of the output
   int threads = 0;                       // 0: as many as the machine has
@@ -48,6 +49,7 @@ absl::StatusOr<PredictedRows> PredictFile(const Predictor& predictor,
 struct GoodRows {
   std::vector<data::InputRows> pieces;
   std::vector<std::string> errors;
+  absl::Status status;  // what is wrong with more than rows: then nothing was read
   int64_t rows() const;
 };
 GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& block);

@@ -39,6 +39,8 @@ class PredictionLines {
   // Appends the lines of these scores, which belong to the rows from `begin` on. Thread-safe.
   void Append(const data::InputRows& rows, int64_t begin, const Scores& scores,
               std::string* lines) const;
+  // How many choices of a row a line has.
+  int64_t top() const { return top_; }
 
  private:
   void AppendChoices(const Scores& scores, int64_t row, std::string* lines) const;

@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Load(const std::string& di
   RETURN_IF_ERROR(predictor->ReadJob(directory, model::kSavedModel));
   ASSIGN_OR_RETURN(model::SavedSource source, model::SavedSource::OpenModel(directory));
   if (options.verify) RETURN_IF_ERROR(CheckTables(source));
-  RETURN_IF_ERROR(predictor->Build(std::move(source), nullptr, options.row_format));
+  RETURN_IF_ERROR(
+      predictor->Build(std::move(source), nullptr, options.row_format, options.open_cluster));
   return predictor;
 }
 
@@ -75,6 +76,10 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadCheckpoint(const Check
                    checkpoint::ReadManifest(env::NewRealFileSystem().get(), source.path()));
   const std::string inputs = model::InputsOf(place.directory);
   RETURN_IF_ERROR(model::CheckInputsFit(inputs, manifest, source.path()));
+  if (place.open_cluster != nullptr) {  // else each file is verified as it is read
+    RETURN_IF_ERROR(
+        checkpoint::VerifyCheckpoint(env::NewRealFileSystem().get(), source.path(), manifest));
+  }
   std::unique_ptr<Predictor> predictor(new Predictor);
   const std::string identity = IdentityOf(inputs, place.row_format);
   const bool known =
@@ -85,7 +90,8 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadCheckpoint(const Check
   } else {
     RETURN_IF_ERROR(predictor->ReadJob(inputs, model::kSavedInputs));
   }
-  RETURN_IF_ERROR(predictor->Build(std::move(source), place.tables, place.row_format));
+  RETURN_IF_ERROR(
+      predictor->Build(std::move(source), place.tables, place.row_format, place.open_cluster));
   // A directory that was replaced meanwhile is read anew next time.
   if (!known && place.inputs != nullptr && IdentityOf(inputs, place.row_format) == identity) {
     *place.inputs = {identity, predictor->job_, predictor->data_};
@@ -95,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadCheckpoint(const Check
 
 absl::Status Predictor::Build(model::SavedSource source,
                               std::shared_ptr<model::CheckpointTables> tables,
-                              const std::string& row_format) {
+                              const std::string& row_format, const OpenCluster& open_cluster) {
   const job::ModelKind& kind = job::KindOf(*job_.model);
   if (kind.predicts == job::Predicts::kNeighbours) {
     return absl::FailedPreconditionError(
@@ -103,8 +109,14 @@ absl::Status Predictor::Build(model::SavedSource source,
                      " predicts nothing of rows; `coxswain nearest` asks it for words"));
   }
   steps_ = source.steps();
-  variables_ = std::make_unique<SavedVariables>(std::move(source), std::move(tables));
-  RETURN_IF_ERROR(BuildFunctions(row_format));
+  ASSIGN_OR_RETURN(const proto::DatasetSpec spec, MakeData(row_format));
+  if (open_cluster == nullptr) {
+    variables_ = std::make_unique<SavedVariables>(std::move(source), std::move(tables));
+  } else {
+    ASSIGN_OR_RETURN(Cluster cluster, open_cluster(job_));
+    ASSIGN_OR_RETURN(remote_, RemoteModel::Create(std::move(cluster), job_, *data_, source));
+  }
+  RETURN_IF_ERROR(BuildFunctions(spec));
   NameChoices();
   return absl::OkStatus();
 }
@@ -125,7 +137,7 @@ void Predictor::UseJob(const std::string& directory, job::JobSpec job) {
   says_ = job::KindOf(*job_.loss).prediction;
 }
 
-absl::Status Predictor::BuildFunctions(const std::string& row_format) {
+absl::StatusOr<proto::DatasetSpec> Predictor::MakeData(const std::string& row_format) {
   const std::string& of_job = job_.dataset.format();
   if (!row_format.empty() && of_job != row_format &&
       (of_job == "libsvm" || of_job == "libffm" || of_job == "criteo")) {
@@ -133,39 +145,57 @@ absl::Status Predictor::BuildFunctions(const std::string& row_format) {
                                                    " have no columns that ", row_format,
                                                    " could name: they are wanted as ", of_job));
   }
-  const proto::DatasetSpec spec = RowsToPredict(job_, row_format);
+  proto::DatasetSpec spec = RowsToPredict(job_, row_format);
   if (data_ == nullptr) {
     ASSIGN_OR_RETURN(data_, data::Dataset::WithoutRows(spec));
   }
-  model::ModelParts parts(variables_.get(), job_, *data_);
-  RETURN_IF_ERROR(parts.CreateTables());
-  RETURN_IF_ERROR(job_.model->CreateVariables(&parts));
+  return spec;
+}
+
+absl::StatusOr<graph::Function> Predictor::BuildOne(const char* name,
+                                                    const BuildGraph& build) const {
+  return BuildLocalFunction(name, &registry_, data_->columns(Part::kTraining), job_.train.compute,
+                            build);
+}
+
+absl::Status Predictor::BuildFunctions(const proto::DatasetSpec& spec) {
   kernels::RegisterAllOps(&registry_);
-  const auto build = [&](const char* name, const std::function<void(FunctionBuilder&)>& body) {
-    return BuildLocalFunction(name, &registry_, data_->columns(Part::kTraining), job_.train.compute,
-                              body);
-  };
-  ASSIGN_OR_RETURN(graph::Function built,
-                   build("predict", [&](FunctionBuilder& f) { job_.model->Predict(f, parts); }));
+  std::optional<model::ModelParts> here;
+  if (!remote()) {
+    here.emplace(variables_.get(), job_, *data_);
+    RETURN_IF_ERROR(here->CreateTables());
+    RETURN_IF_ERROR(job_.model->CreateVariables(&*here));
+  }
+  const model::ModelParts& parts = remote() ? remote_->parts() : *here;
+  const auto predict = [&](FunctionBuilder& f) { job_.model->Predict(f, parts); };
+  ASSIGN_OR_RETURN(graph::Function built, BuildOne("predict", predict));
   std::vector<std::string> columns;
   for (const graph::Function::Argument& argument : built.arguments) {
     columns.push_back(argument.name);
   }
   ASSIGN_OR_RETURN(data::RowReader reader, data::RowReader::Create(spec, *data_, columns));
   reader_ = std::make_unique<data::RowReader>(std::move(reader));
-  ASSIGN_OR_RETURN(scores_, OnRows(std::move(built)));
+  if (!remote() || says_ != job::PredictionKind::kRank) {
+    ASSIGN_OR_RETURN(scores_, OnRows(std::move(built), predict));
+  }
+  return BuildItemFunctions(parts);
+}
+
+absl::Status Predictor::BuildItemFunctions(const model::ModelParts& parts) {
   const auto* const model = dynamic_cast<const model::ItemModel*>(job_.model.get());
   if (model == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(graph::Function users,
-                   build("users", [&](FunctionBuilder& f) { model->PredictUser(f, parts); }));
-  ASSIGN_OR_RETURN(users_, OnRows(std::move(users)));
-  ASSIGN_OR_RETURN(graph::Function items,
-                   build("items", [&](FunctionBuilder& f) { model->PredictItems(f, parts); }));
-  ASSIGN_OR_RETURN(items_, OnRows(std::move(items)));
+  const auto of_users = [&](FunctionBuilder& f) { model->PredictUser(f, parts); };
+  ASSIGN_OR_RETURN(graph::Function users, BuildOne("users", of_users));
+  ASSIGN_OR_RETURN(users_, OnRows(std::move(users), of_users));
+  if (remote()) return absl::OkStatus();
+  const auto of_items = [&](FunctionBuilder& f) { model->PredictItems(f, parts); };
+  ASSIGN_OR_RETURN(graph::Function items, BuildOne("items", of_items));
+  ASSIGN_OR_RETURN(items_, OnRows(std::move(items), of_items));
   return absl::OkStatus();
 }
 
-absl::StatusOr<Predictor::OnBatches> Predictor::OnRows(graph::Function built) const {
+absl::StatusOr<Predictor::OnBatches> Predictor::OnRows(graph::Function built,
+                                                       const BuildGraph& build) const {
   OnBatches f;
   for (const graph::Function::Argument& argument : built.arguments) {
     size_t at = 0;
@@ -175,7 +205,11 @@ absl::StatusOr<Predictor::OnBatches> Predictor::OnRows(graph::Function built) co
     }
     f.arguments.push_back(at);
   }
-  ASSIGN_OR_RETURN(f.function, function::CompiledFunction::Compile(std::move(built)));
+  if (remote()) {
+    ASSIGN_OR_RETURN(f.on_cluster, remote_->Define(built, build));
+  } else {
+    ASSIGN_OR_RETURN(f.function, function::CompiledFunction::Compile(std::move(built)));
+  }
   return f;
 }
 
@@ -190,7 +224,10 @@ void Predictor::NameChoices() {
     choices_ = names_ == nullptr ? data_->vocabulary_size(item)
                                  : static_cast<int64_t>(names_->texts()->size());
   }
-  batch_rows_ = std::clamp<int64_t>(kBatchScores / std::max<int64_t>(1, choices_), 1, kBatchRows);
+  // Of items only the best are scored on a cluster.
+  const bool few = remote() && says_ == job::PredictionKind::kRank;
+  const int64_t scores = few ? 1 : std::max<int64_t>(1, choices_);
+  batch_rows_ = std::clamp<int64_t>(kBatchScores / scores, 1, kBatchRows);
 }
 
 absl::StatusOr<std::vector<Tensor>> Predictor::Run(const OnBatches& f,
@@ -201,6 +238,7 @@ absl::StatusOr<std::vector<Tensor>> Predictor::Run(const OnBatches& f,
     if (at >= batch.size()) break;
     arguments.push_back(batch[at]);
   }
+  if (remote()) return remote_->Run(f.on_cluster, std::move(arguments));
   RETURN_IF_ERROR(f.function->CheckArguments(arguments));
   function::RunOptions options;
   options.pool = pool_.get();
@@ -218,11 +256,23 @@ absl::StatusOr<ItemVectors> Predictor::AllItems() const {
   return ItemVectors{std::move(results[0]), results.size() > 1 ? std::move(results[1]) : Tensor()};
 }
 
-absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch) const {
+absl::StatusOr<Scores> Predictor::SearchItems(const data::Batch& batch, int64_t top) const {
+  ASSIGN_OR_RETURN(const std::vector<Tensor> users, Run(users_, batch));
+  if (users.size() != 1) return absl::InternalError("a closure returned no users");
+  const int64_t k = std::clamp<int64_t>(top, 1, std::max<int64_t>(1, choices_));
+  ASSIGN_OR_RETURN(model::BestItems best, remote_->Best(users[0], k));
+  Scores scores;
+  scores.score = std::move(best.scores);
+  scores.ids = std::move(best.ids);
+  return scores;
+}
+
+absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch, int64_t top) const {
   if (batch.size() != reader_->columns().size()) {
     return absl::InvalidArgumentError(absl::StrCat("wanted a batch of ", reader_->columns().size(),
                                                    " columns, found ", batch.size()));
   }
+  if (remote() && says_ == job::PredictionKind::kRank) return SearchItems(batch, top);
   ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(scores_, batch));
   const bool item = says_ == job::PredictionKind::kRank;
   const bool several = chooses() || says_ == job::PredictionKind::kTasks;
@@ -257,6 +307,16 @@ std::optional<int64_t> Predictor::IdOf(absl::string_view name) const {
 std::vector<Choice> Predictor::Best(const Scores& scores, int64_t row, int64_t top,
                                     absl::Span<const int64_t> left_out) const {
   const int64_t width = scores.score.dim(1);
+  if (scores.ids.dtype() == DType::kI64) {  // they are in their order
+    std::vector<Choice> best;
+    for (int64_t i = row * width; i < (row + 1) * width; ++i) {
+      const int64_t id = scores.ids.data<int64_t>()[i];
+      if (static_cast<int64_t>(best.size()) == top || id < 0) break;
+      if (std::binary_search(left_out.begin(), left_out.end(), id)) continue;
+      best.push_back({id, scores.score.data<float>()[i], 0});
+    }
+    return best;
+  }
   const int64_t count = std::min(choices_, width);
   const float* const score = scores.score.data<float>() + row * width;
   const float* const chance = scores.prediction.dtype() == DType::kF32

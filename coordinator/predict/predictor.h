@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,11 +18,13 @@
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/saved_manifest.h"
+#include "coordinator/predict/remote_model.h"
 #include "coordinator/predict/saved_variables.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/row_reader.h"
 #include "runtime/env/compute_pool.h"
 #include "runtime/function/executor.h"
+#include "runtime/graph/graph.h"
 #include "runtime/graph/op.h"
 
 namespace coxswain::predict {
@@ -31,6 +34,8 @@ struct LoadOptions {
   std::string row_format = {};
   // Also reads all tables and verifies their checksums; else only the small files are verified.
   bool verify = false;
+  // Where the model's values are and its functions run; none: in this process.
+  OpenCluster open_cluster = nullptr;
 };
 
 // What the inputs beside a job's checkpoints hold, vocabularies above all, in memory: predictors of
@@ -50,6 +55,7 @@ struct CheckpointPlace {
   std::string row_format = {};  // as in LoadOptions
   // Used where the inputs are still the same, else read anew; may be null.
   std::shared_ptr<SharedInputs> inputs = nullptr;
+  OpenCluster open_cluster = nullptr;  // as in LoadOptions
 };
 
 // The scores of rows.
@@ -58,6 +64,9 @@ struct Scores {
   Tensor score;
   // After the link function: probabilities, or the same numbers; none for items.
   Tensor prediction;
+  // Of items that a cluster has searched: which these are, i64 [n, width], best first, and no
+  // others. Else none: there is a score for every item.
+  Tensor ids = {};
 };
 
 // The vectors of all items, f32 [ids, dim]; and a number for each, f32 [ids], or none.
@@ -99,12 +108,24 @@ class Predictor {
   // The number of rows to predict at once, limited by the memory that their scores take.
   int64_t batch_rows() const { return batch_rows_; }
 
-  // Errors: InvalidArgument for a batch that was not made by rows(); those of kernels.
-  absl::StatusOr<Scores> Predict(const data::Batch& batch) const;
+  // Errors: InvalidArgument for a batch that was not made by rows(); those of kernels, and of the
+  // cluster. `top`: how many of the best choices a row is asked for; on a cluster an item that is
+  // not among them has no score.
+  absl::StatusOr<Scores> Predict(const data::Batch& batch, int64_t top = 0) const;
+
+  // Whether a cluster predicts; how many batches it works on at once; else 0. On a cluster all but
+  // the functions up to here and choices(), NameOf, IdOf, VocabularyOf and Best is for models in
+  // this process.
+  bool remote() const { return remote_ != nullptr; }
+  int remote_batches() const { return remote() ? remote_->closures() : 0; }
+  // Ends what a cluster predicts with Cancelled, now and later. From any thread.
+  void Interrupt() const {
+    if (remote()) remote_->Cancel();
+  }
 
   // Whether a score is the product of a user's and an item's vector, plus the item's number. Then
   // the vectors of a batch's users, f32 [B, dim], and of all items. Errors: those of Predict.
-  bool has_vectors() const { return users_.function != nullptr; }
+  bool has_vectors() const { return items_.function != nullptr; }
   absl::StatusOr<Tensor> UserVectors(const data::Batch& batch) const;
   absl::StatusOr<ItemVectors> AllItems() const;
 
@@ -133,14 +154,21 @@ class Predictor {
   absl::Status ReadJob(const std::string& directory, const model::ManifestKind& kind);
   void UseJob(const std::string& directory, job::JobSpec job);
   absl::Status Build(model::SavedSource source, std::shared_ptr<model::CheckpointTables> tables,
-                     const std::string& row_format);
+                     const std::string& row_format, const OpenCluster& open_cluster);
   // A function and, for each of its arguments, the index of a column in a batch.
   struct OnBatches {
     std::shared_ptr<const function::CompiledFunction> function;
+    RemoteFunction on_cluster;  // in its place
     std::vector<size_t> arguments;
   };
-  absl::Status BuildFunctions(const std::string& row_format);
-  absl::StatusOr<OnBatches> OnRows(graph::Function built) const;
+  using BuildGraph = std::function<void(FunctionBuilder&)>;
+  // The form of rows, and the data set that they are of.
+  absl::StatusOr<proto::DatasetSpec> MakeData(const std::string& row_format);
+  absl::Status BuildFunctions(const proto::DatasetSpec& spec);
+  absl::Status BuildItemFunctions(const model::ModelParts& parts);
+  absl::StatusOr<graph::Function> BuildOne(const char* name, const BuildGraph& build) const;
+  absl::StatusOr<OnBatches> OnRows(graph::Function built, const BuildGraph& build) const;
+  absl::StatusOr<Scores> SearchItems(const data::Batch& batch, int64_t top) const;
   absl::StatusOr<std::vector<Tensor>> Run(const OnBatches& f, const data::Batch& batch) const;
   void NameChoices();
 
@@ -150,7 +178,8 @@ class Predictor {
   job::PredictionKind says_ = job::PredictionKind::kNumber;
   std::shared_ptr<const data::Dataset> data_;  // without rows
   graph::OpRegistry registry_;
-  std::unique_ptr<SavedVariables> variables_;
+  std::unique_ptr<SavedVariables> variables_;  // or, on a cluster:
+  std::unique_ptr<RemoteModel> remote_;
   std::unique_ptr<data::RowReader> reader_;
   OnBatches scores_;
   OnBatches users_, items_;                       // none unless has_vectors()

@@ -2,6 +2,7 @@
 #include "coordinator/predict/recommender.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -12,6 +13,8 @@
 
 namespace coxswain::predict {
 namespace {
+
+constexpr int64_t kMostFound = int64_t{1} << 21;  // items of all users that a cluster is asked for
 
 bool OnlyHistories(const job::JobSpec& job) {
   if (job::KindOf(*job.model).predicts != job::Predicts::kItem) return false;
@@ -44,6 +47,16 @@ absl::StatusOr<data::Batch> BatchOf(const Predictor& predictor,
   return batch;
 }
 
+// Of how many items the best `options.top` are that are not left out, whoever it is: a power of 2,
+// so that few functions are defined.
+int64_t WithKnown(absl::Span<const std::vector<int64_t>> known, const RecommendOptions& options) {
+  size_t most = 0;
+  for (const std::vector<int64_t>& ids : known) most = std::max(most, ids.size());
+  const auto wanted = static_cast<uint64_t>(options.top) +
+                      (options.include_known ? 0 : static_cast<uint64_t>(most));
+  return static_cast<int64_t>(std::bit_ceil(std::max<uint64_t>(1, wanted)));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Load(const std::string& directory) {
@@ -54,13 +67,18 @@ absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Load(const std::string
 bool Recommender::CanBe(const Predictor& predictor) { return OnlyHistories(predictor.job()); }
 
 absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Create(
-    std::shared_ptr<const Predictor> predictor) {
+    std::shared_ptr<const Predictor> predictor,
+    std::shared_ptr<const model::SavedHistory> history_in_memory) {
   std::unique_ptr<Recommender> recommender(new Recommender);
   recommender->predictor_ = std::move(predictor);
   if (!OnlyHistories(recommender->predictor().job())) {
     return absl::FailedPreconditionError(
         absl::StrCat("this job's model cannot recommend: wanted kind ",
                      job::KindsThat(job::Predicts::kItem), " with histories on the user's side"));
+  }
+  if (history_in_memory != nullptr) {
+    recommender->history_ = std::move(history_in_memory);
+    return recommender;
   }
   auto history = model::SavedHistory::Load(recommender->predictor().directory(),
                                            recommender->predictor().item_ids());
@@ -211,7 +229,7 @@ absl::Status Recommender::ScoreAll(absl::Span<const std::vector<int64_t>> known,
                                    const RecommendOptions& options,
                                    std::vector<std::vector<Choice>>* all) const {
   ASSIGN_OR_RETURN(const data::Batch batch, BatchOf(*predictor_, known));
-  ASSIGN_OR_RETURN(const Scores scores, predictor_->Predict(batch));
+  ASSIGN_OR_RETURN(const Scores scores, predictor_->Predict(batch, WithKnown(known, options)));
   for (size_t i = 0; i < known.size(); ++i) {
     std::vector<int64_t> left_out;
     if (!options.include_known) left_out = known[i];
@@ -226,9 +244,16 @@ absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::Recommend(
   std::vector<std::vector<Choice>> all;
   all.reserve(known.size());
   const bool indexed = index_ != nullptr && !options.exact;
-  const auto step = static_cast<size_t>(predictor_->batch_rows());
-  for (size_t begin = 0; begin < known.size(); begin += step) {
-    const auto some = known.subspan(begin, step);
+  const auto most = static_cast<size_t>(predictor_->batch_rows());
+  for (size_t begin = 0, count = 0; begin < known.size(); begin += count) {
+    count = std::min(most, known.size() - begin);
+    // A cluster returns with the best ones those that are left out.
+    while (predictor_->remote() && count > 1 &&
+           static_cast<int64_t>(count) * WithKnown(known.subspan(begin, count), options) >
+               kMostFound) {
+      count /= 2;
+    }
+    const auto some = known.subspan(begin, count);
     RETURN_IF_ERROR(indexed ? AskIndex(some, options, &all) : ScoreAll(some, options, &all));
   }
   return all;

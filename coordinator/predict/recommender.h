@@ -32,9 +32,11 @@ class Recommender {
   static absl::StatusOr<std::unique_ptr<Recommender>> Load(const std::string& directory);
   // Whether a model can suggest items: its users must be described by their items.
   static bool CanBe(const Predictor& predictor);
-  // The same with an existing predictor, of a model or of a checkpoint.
+  // The same with an existing predictor, of a model or of a checkpoint. `history`: what is saved
+  // with it, where that is in memory; else it is read.
   static absl::StatusOr<std::unique_ptr<Recommender>> Create(
-      std::shared_ptr<const Predictor> predictor);
+      std::shared_ptr<const Predictor> predictor,
+      std::shared_ptr<const model::SavedHistory> history = nullptr);
 
   // The same with an index of the items, which suggestions then go by. Errors: Cancelled;
   // FailedPrecondition when the recall that is wanted cannot be had; ResourceExhausted; those of
@@ -46,6 +48,7 @@ class Recommender {
   const Predictor& predictor() const { return *predictor_; }
   // The saved histories; null for a model that an earlier version saved without them.
   const model::SavedHistory* history() const { return history_.get(); }
+  std::shared_ptr<const model::SavedHistory> shared_history() const { return history_; }
 
   // Ids of items. Errors: NotFound for a name that the model does not know.
   absl::StatusOr<std::vector<int64_t>> ItemsOf(absl::Span<const std::string> names) const;

@@ -1,9 +1,11 @@
 // Evaluations, and what a job is compared with.
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <thread>
+#include <utility>
 
-#include "coordinator/model/row_scan.h"
+#include "coordinator/model/cluster_words.h"
 #include "coordinator/model/task_model.h"
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
@@ -16,6 +18,8 @@ namespace {
 
 // Where parameter servers are lost faster than the model can be evaluated, the last one counts.
 constexpr int kMostEvaluations = 10;
+// Examples that go through the items together, where these are taken in pieces.
+constexpr int64_t kRankedTogether = 4096;
 
 // For what is computed in this process, while workers have nothing to do.
 std::unique_ptr<env::ComputePool> OwnPool() {
@@ -73,6 +77,51 @@ absl::StatusOr<std::vector<int64_t>> RanksOfLabels(const job::JobSpec& job,
   return ranks;
 }
 
+// Measures a model whose items are ranked in pieces: some thousand examples go through the items
+// together.
+class InPieces {
+ public:
+  InPieces(const job::JobSpec& job, ParameterServerStrategy* strategy, model::ItemSearch* search,
+           std::function<bool()> stopped)
+      : job_(job), strategy_(strategy), search_(search), stopped_(std::move(stopped)) {}
+
+  absl::Status Measure(const RemoteFunction& evaluate, const std::vector<Ticket>& tickets,
+                       model::MetricAccumulator* metrics) const {
+    for (size_t next = 0; next < tickets.size();) {
+      if (stopped_()) return absl::CancelledError("interrupted");
+      ClusterCoordinator coordinator(*strategy_);
+      std::vector<RemoteValue> values;
+      for (int64_t examples = 0; next < tickets.size() && examples < kRankedTogether; ++next) {
+        examples += tickets[next].size();
+        values.push_back(coordinator.Schedule(evaluate, tickets[next]));
+      }
+      RETURN_IF_ERROR(coordinator.Join());
+      ASSIGN_OR_RETURN(const std::vector<std::vector<Tensor>> all, coordinator.Fetch(values));
+      RETURN_IF_ERROR(Rank(all, metrics));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Rank(const std::vector<std::vector<Tensor>>& all,
+                    model::MetricAccumulator* metrics) const {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> ranks, search_->Ranks(all, stopped_));
+    absl::Span<const int64_t> left = ranks;
+    for (absl::Span<const Tensor> results : all) {
+      ASSIGN_OR_RETURN(const model::MeasuredExamples examples, ExamplesOf(job_, &results));
+      const auto here = static_cast<size_t>(results.front().dim(0));
+      metrics->AddRanks(left.subspan(0, here), examples);
+      left.remove_prefix(here);
+    }
+    return absl::OkStatus();
+  }
+
+  const job::JobSpec& job_;
+  ParameterServerStrategy* const strategy_;
+  model::ItemSearch* const search_;
+  const std::function<bool()> stopped_;
+};
+
 }  // namespace
 
 absl::StatusOr<Evaluation> JobRunner::Evaluate() { return EvaluatePart(FinalPart()); }
@@ -83,10 +132,15 @@ std::optional<Part> JobRunner::ScoredPart(Part part) const {
 }
 
 absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
+  const std::vector<Ticket> tickets =
+      dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples);
+  if (model_->ranks_in_pieces()) {
+    return InPieces(job_, &strategy_, &model_->search(), [this] { return interrupted_.load(); })
+        .Measure(evaluate_.at(part), tickets, metrics);
+  }
   ClusterCoordinator coordinator(strategy_);
   std::deque<RemoteValue> values;
-  for (const Ticket& ticket :
-       dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples)) {
+  for (const Ticket& ticket : tickets) {
     if (interrupted_.load()) break;
     values.push_back(coordinator.Schedule(evaluate_.at(part), ticket));
   }
@@ -120,12 +174,12 @@ absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
 }
 
 absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
-  const auto pool = OwnPool();
   model::WordScores scores;
   if (!job_.evaluate.word_similarity.empty() || !job_.evaluate.analogies.empty()) {
     ASSIGN_OR_RETURN(
-        scores,
-        model::ScoreWords(word_tests_, model::ScanTable(&strategy_, model_->words()), pool.get()));
+        const model::WordTable words,
+        model::WordsOnCluster(&strategy_, model_->words(), [this] { return interrupted_.load(); }));
+    ASSIGN_OR_RETURN(scores, model::ScoreWords(word_tests_, words));
   }
   evaluation->metrics.clear();
   if (scores.similarity) evaluation->metrics["word_similarity"] = *scores.similarity;
@@ -163,8 +217,6 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
     absl::Status measured;
     if (model_->has_words()) {
       measured = MeasureWords(&evaluation);
-      // Nobody reads rows again for us, as closures are run again.
-      if (absl::IsUnavailable(measured) && attempt < kMostEvaluations) continue;
     } else {
       std::optional<model::Bootstrap> bootstrap;
       if (job_.evaluate.bootstrap > 0) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/runner/runner.h"
@@ -50,7 +51,7 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   const auto wanted = std::bit_ceil(static_cast<uint64_t>(top) + most_known);
   const int64_t k = std::min(model_->items(), static_cast<int64_t>(wanted));
   if (k < 1) return std::vector<Suggestions>(known.size());
-  if (top_items_.count(k) == 0) {
+  if (!model_->ranks_in_pieces() && top_items_.count(k) == 0) {
     ASSIGN_OR_RETURN(top_items_[k], model_->DefineTopItems(k));
   }
   const std::vector<std::string>* names = data().vocabulary(model_->item_feature());
@@ -61,11 +62,20 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
     values.insert(values.end(), seen.begin(), seen.end());
     offsets.push_back(static_cast<int32_t>(values.size()));
   }
-  ClusterCoordinator coordinator(strategy_);
-  RemoteValue value = coordinator.Schedule(
-      top_items_.at(k),
-      {Tensor::FromVector<int64_t>(values), Tensor::FromVector<int32_t>(offsets)});
-  ASSIGN_OR_RETURN(std::vector<Tensor> results, coordinator.Fetch(value));
+  const Tensor value = Tensor::FromVector<int64_t>(values);
+  const Tensor offset = Tensor::FromVector<int32_t>(offsets);
+  Tensor ids;
+  if (model_->ranks_in_pieces()) {
+    model::ItemSearch& search = model_->search();
+    ASSIGN_OR_RETURN(const Tensor users, search.UsersOf(value, offset));
+    // As below: a first Ctrl-C does not take away what a job has to say at its end.
+    ASSIGN_OR_RETURN(model::BestItems best, search.Best(users, k, [] { return false; }));
+    ids = std::move(best.ids);
+  } else {
+    ClusterCoordinator coordinator(strategy_);
+    const RemoteValue best = coordinator.Schedule(top_items_.at(k), {value, offset});
+    ASSIGN_OR_RETURN(ids, coordinator.Fetch(best, "ids"));
+  }
   const auto text = [&](int64_t id) {
     return names != nullptr && id < static_cast<int64_t>(names->size())
                ? (*names)[static_cast<size_t>(id)]
@@ -73,7 +83,7 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   };
   std::vector<Suggestions> all(known.size());
   for (size_t g = 0; g < known.size(); ++g) {
-    const int64_t* best = results[1].data<int64_t>() + static_cast<int64_t>(g) * k;
+    const int64_t* best = ids.data<int64_t>() + static_cast<int64_t>(g) * k;
     for (int64_t i = 0; i < k && static_cast<int64_t>(all[g].items.size()) < top; ++i) {
       const int64_t id = best[i];
       if (id < 0) break;  // there are no more

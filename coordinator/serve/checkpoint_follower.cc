@@ -72,7 +72,8 @@ void CheckpointFollower::Tell(const absl::Status& status) {
 absl::Status CheckpointFollower::Load(const Found& found) {
   const std::string path = absl::StrCat(directory_, "/", checkpoint::CheckpointName(found.number));
   auto served = LoadServedCheckpoint(
-      {.directory = directory_, .number = found.number, .tables = tables_, .inputs = inputs_});
+      {.directory = directory_, .number = found.number, .tables = tables_, .inputs = inputs_},
+      &histories_);
   if (!served.ok() && !files_->Exists(path)) {
     return absl::UnavailableError(absl::StrCat(path, " was removed while it was read"));
   }

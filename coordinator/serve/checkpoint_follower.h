@@ -69,6 +69,7 @@ class CheckpointFollower {
   const Events events_;
   // Held while a checkpoint is loaded: only one is loaded at a time, so that memory is bounded.
   absl::Mutex mutex_;
+  SharedHistory histories_;
   const std::shared_ptr<predict::SharedInputs> inputs_ = std::make_shared<predict::SharedInputs>();
   const std::shared_ptr<model::CheckpointTables> tables_ =
       std::make_shared<model::CheckpointTables>();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "coordinator/model/checkpoint_tables.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/predict/predictor.h"
@@ -13,7 +14,9 @@ namespace coxswain::serve {
 namespace {
 
 absl::StatusOr<ServedPtr> Serve(std::shared_ptr<const predict::Predictor> predictor,
-                                const model::SavedSource& source, int64_t lost_pages) {
+                                const model::SavedSource& source, int64_t lost_pages,
+                                model::CheckpointTables* tables,
+                                std::shared_ptr<const model::SavedHistory> history) {
   auto served = std::make_shared<ServedModel>();
   served->lost_pages = lost_pages;
   served->version = source.steps();
@@ -24,11 +27,14 @@ absl::StatusOr<ServedPtr> Serve(std::shared_ptr<const predict::Predictor> predic
         predictor == nullptr ? nullptr : predictor->VocabularyOf(variable.vocabulary);
     ASSIGN_OR_RETURN(served->named.emplace_back(),
                      model::NamedRows::Open(source, variable.name, std::move(words)));
+    // A saved model's rows are mapped: its pages are in memory as long as they are asked for.
+    if (tables != nullptr) RETURN_IF_ERROR(served->named.back().KeepInMemory(source, tables));
   }
   if (predictor == nullptr) return served;
   served->model.emplace(predictor);
   if (predict::Recommender::CanBe(*predictor)) {
-    ASSIGN_OR_RETURN(served->recommender, predict::Recommender::Create(std::move(predictor)));
+    ASSIGN_OR_RETURN(served->recommender,
+                     predict::Recommender::Create(std::move(predictor), std::move(history)));
   }
   return served;
 }
@@ -49,10 +55,11 @@ absl::StatusOr<ServedPtr> LoadServed(const std::string& model_dir, bool verify) 
     ASSIGN_OR_RETURN(predictor, predict::Predictor::Load(model_dir, {.verify = verify}));
   }
   ASSIGN_OR_RETURN(const model::SavedSource source, model::SavedSource::OpenModel(model_dir));
-  return Serve(std::move(predictor), source, lost_pages);
+  return Serve(std::move(predictor), source, lost_pages, nullptr, nullptr);
 }
 
-absl::StatusOr<ServedPtr> LoadServedCheckpoint(const predict::CheckpointPlace& place) {
+absl::StatusOr<ServedPtr> LoadServedCheckpoint(const predict::CheckpointPlace& place,
+                                               SharedHistory* histories) {
   const std::string inputs = model::InputsOf(place.directory);
   ASSIGN_OR_RETURN(model::SavedSource source,
                    model::SavedSource::OpenCheckpoint(place.directory, place.number));
@@ -62,7 +69,17 @@ absl::StatusOr<ServedPtr> LoadServedCheckpoint(const predict::CheckpointPlace& p
   if (!job.ok() || !OnlyNeighbours(*job)) {
     ASSIGN_OR_RETURN(predictor, predict::Predictor::LoadCheckpoint(place));
   }
-  return Serve(std::move(predictor), source, env::LostPages());
+  const std::string identity = place.inputs == nullptr ? "" : place.inputs->identity;
+  std::shared_ptr<const model::SavedHistory> history;
+  if (histories != nullptr && !identity.empty() && histories->identity == identity) {
+    history = histories->history;
+  }
+  ASSIGN_OR_RETURN(ServedPtr served, Serve(std::move(predictor), source, env::LostPages(),
+                                           place.tables.get(), std::move(history)));
+  if (histories != nullptr && served->recommender != nullptr) {
+    *histories = {identity, served->recommender->shared_history()};
+  }
+  return served;
 }
 
 }  // namespace coxswain::serve

@@ -30,11 +30,20 @@ struct ServedModel {
   std::vector<model::NamedRows> named;
 };
 
+// What a job's users are known to have, in memory. Versions share it as long as the inputs beside
+// the checkpoints are the same files.
+struct SharedHistory {
+  std::string identity;  // of the inputs; empty: nothing was read
+  std::shared_ptr<const model::SavedHistory> history;
+};
+
 using ServedPtr = std::shared_ptr<const ServedModel>;
 
 // Errors: those of Predictor::Load, and of the histories that are saved with a model.
 absl::StatusOr<ServedPtr> LoadServed(const std::string& model_dir, bool verify = false);
 // Errors: those of Predictor::LoadCheckpoint.
-absl::StatusOr<ServedPtr> LoadServedCheckpoint(const predict::CheckpointPlace& place);
+// `histories`: of versions of the same job before; what they have is shared.
+absl::StatusOr<ServedPtr> LoadServedCheckpoint(const predict::CheckpointPlace& place,
+                                               SharedHistory* histories = nullptr);
 
 }  // namespace coxswain::serve

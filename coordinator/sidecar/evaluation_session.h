@@ -14,10 +14,6 @@
 
 namespace coxswain::sidecar {
 
-// The job as far as evaluations see it: its variables without optimizer slots, and nothing that
-// takes rows away or stops a training.
-job::JobSpec AsEvaluated(job::JobSpec job);
-
 class EvaluationSession {
  public:
   // `inputs`: of the job, see saved_inputs.h. Errors: those of reading the data and of the cluster;

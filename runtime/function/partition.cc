@@ -68,6 +68,7 @@ class Partitioner {
 
   absl::StatusOr<Partition> Run() {
     AssignStages();
+    ReadWhereTaken();
     CollectCrossings();
     partition_.segments.resize(num_ps_);
     for (int p = 0; p < num_ps_; ++p) {
@@ -106,6 +107,34 @@ class Partitioner {
       if (place_[n.id] != kOnWorker) {
         last_segment_[place_[n.id]] = std::max(last_segment_[place_[n.id]], stage);
       }
+    }
+  }
+
+  // What a PS reads for its own later segment is read there, and does not travel to the worker and
+  // back. Only of shards that the function does not update: what is read of these is their value
+  // before.
+  void ReadWhereTaken() {
+    const int nodes = static_cast<int>(in_.graph.size());
+    std::vector<int> taken(static_cast<size_t>(nodes), -1);  // by which segment of its PS at first
+    std::vector<char> stays(static_cast<size_t>(nodes), 0);
+    std::set<int64_t> updated;
+    for (const graph::Node& n : in_.graph.nodes()) {
+      for (const Output& in : n.inputs) {
+        const auto from = static_cast<size_t>(in.node);
+        if (place_[from] != place_[n.id]) stays[from] = 1;
+        taken[from] = taken[from] < 0 ? stage_[n.id] : std::min(taken[from], stage_[n.id]);
+      }
+      for (const int c : n.control_inputs) stays[static_cast<size_t>(c)] = 1;
+      if (IsUpdate(n.id)) updated.insert(graph::AttrOr<int64_t>(n.attrs, "shard", -1));
+    }
+    for (const auto& r : in_.results) stays[static_cast<size_t>(r.output.node)] = 1;
+    for (const graph::Node& n : in_.graph.nodes()) {
+      const auto id = static_cast<size_t>(n.id);
+      const bool reads = place_[n.id] != kOnWorker && n.inputs.empty() &&
+                         n.control_inputs.empty() && !IsUpdate(n.id) && !IsReplicable(n);
+      if (!reads || stays[id] != 0 || taken[id] < 0) continue;
+      if (updated.count(graph::AttrOr<int64_t>(n.attrs, "shard", -1)) > 0) continue;
+      stage_[n.id] = std::max(stage_[n.id], taken[id]);
     }
   }
 

@@ -1,16 +1,24 @@
 // `coxswain predict` as people run it: what it writes agrees with `eval`, without the training data
 // and wherever the model lies, and it costs nobody a file.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/arrow_specs.h"
 
@@ -326,19 +334,268 @@ TEST_CASE("predict: Parquet files say what CSV files of the same rows do, in the
   CHECK_THAT(missing.err, Contains("size"));
 }
 
+TEST_CASE("predict: bad rows of a Parquet file are skipped alone, and told by their numbers",
+          "[predict][arrow]") {
+  if (!HasArrow()) return;
+  const Trained trained;
+  std::string csv = "color,size,label\n", good = csv;
+  std::vector<std::string> lines;  // the numbers of the good rows
+  for (int i = 1; i <= 50; ++i) {
+    const bool bad = i == 1 || i == 17 || i == 18 || i == 50;
+    const std::string row = absl::StrCat("red,", bad ? "nan" : absl::StrCat(i), ",0\n");
+    csv += row;
+    if (bad) continue;
+    good += row;
+    lines.push_back(absl::StrCat(i));
+  }
+  const std::string rows = trained.files.Write("rows.csv", csv);
+  const auto wanted = trained.Predict({"--input", trained.files.Write("good.csv", good)});
+  REQUIRE(wanted.code == 0);
+  for (const int group : {7, 100}) {
+    CAPTURE(group);
+    const std::string parquet =
+        WriteParquet(trained.files, rows, absl::StrCat("bad", group, ".parquet"), group,
+                     {"color:text", "size:f64", "label:i8"});
+    CHECK(trained.Predict({"--input", parquet}).code == 2);
+    const auto found = trained.Predict({"--input", parquet, "--skip-bad-rows"});
+    CAPTURE(found.err);
+    REQUIRE(found.code == 0);
+    CHECK_THAT(found.err,
+               Contains("4 of 50 rows could not be read") && Contains("row group 0, row"));
+    std::string without;
+    const std::vector<std::string> all = Lines(found.out);
+    REQUIRE(all.size() == lines.size() + 1);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const size_t comma = all[i].find(',');
+      CHECK(all[i].substr(0, comma) == (i == 0 ? "line" : lines[i - 1]));
+      absl::StrAppend(&without, all[i].substr(comma + 1), "\n");
+    }
+    CheckSameScores(without, wanted.out);
+  }
+}
+
+TEST_CASE("predict: a Parquet file of which nearly all rows are bad ends the command",
+          "[predict][arrow]") {
+  if (!HasArrow()) return;
+  const Trained trained;
+  std::string csv = "color,size,label\nred,1,0\n";
+  for (int i = 0; i < 1000; ++i) csv += "red,nan,0\n";
+  const std::string parquet =
+      WriteParquet(trained.files, trained.files.Write("rows.csv", csv), "rows.parquet", 2000,
+                   {"color:text", "size:f64", "label:i8"});
+  const auto refused = trained.Predict({"--input", parquet, "--skip-bad-rows"});
+  CAPTURE(refused.err);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("rows.parquet: row group 0: 1000 of its rows cannot be read"));
+}
+
 TEST_CASE("predict: what cannot be done with a Parquet file is said", "[predict]") {
   const Trained trained;
   const auto pipe = trained.Predict({"--input", "-", "--input-format", "parquet"});
   CHECK(pipe.code == 2);
   CHECK_THAT(pipe.err, Contains("pipe"));
   const std::string none = trained.files.Write("none.parquet", "no such file");
-  const auto skipping = trained.Predict({"--input", none, "--skip-bad-rows"});
-  CHECK(skipping.code == 2);
-  CHECK_THAT(skipping.err, Contains("csv or jsonl"));
   // Without Arrow the message says what is to be installed; with it, that this is no Parquet file.
   const auto broken = trained.Predict({"--input", none});
   CHECK(broken.code == 2);
   CHECK_THAT(broken.err, Contains("none.parquet"));
+}
+
+// ---- on a cluster
+
+// A pipe by which a test gives a process its rows, and so knows how far that is.
+class Rows {
+ public:
+  explicit Rows(std::string path) : path_(std::move(path)) {
+    REQUIRE(mkfifo(path_.c_str(), 0600) == 0);
+  }
+  ~Rows() { Close(); }
+  // Waits until the process reads. It has a buffer of 64 KiB, so that what is beyond it was read.
+  void Open() {
+    file_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    REQUIRE(file_ >= 0);
+  }
+  // False: nobody reads any more.
+  bool Write(absl::string_view text) {
+    while (!text.empty()) {
+      const ssize_t n = write(file_, text.data(), text.size());
+      if (n <= 0) return false;
+      text.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  void Close() {
+    if (file_ >= 0) close(file_);
+    file_ = -1;
+  }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+// Rows of the tabular job, more than a block has.
+std::string ManyRows(int from, int to) {
+  std::string rows;
+  for (int i = from; i < to; ++i) {
+    absl::StrAppend(&rows,
+                    i % 3 == 0   ? "red"
+                    : i % 3 == 1 ? "green"
+                                 : "blue",
+                    ",", (i % 997) * 0.01, ",0\n");
+  }
+  return rows;
+}
+constexpr char kHeader[] = "color,size,label\n";
+constexpr int kHalf = 60000;
+
+TEST_CASE("predict: processes and checkpoints say what one process says of a model", "[predict]") {
+  const Trained t;
+  const auto here = t.Predict({"--input", t.test_file});
+  REQUIRE(here.code == 0);
+  const auto there = t.Predict({"--input", t.test_file, "--local", "2x2", "--verify"});
+  CAPTURE(there.err);
+  REQUIRE(there.code == 0);
+  CheckSameScores(there.out, here.out);
+  const auto evaluated = Coxswain({"eval", "--model-dir", t.model, "--local", "2x1"});
+  CAPTURE(evaluated.out, evaluated.err);
+  CHECK(evaluated.code == 0);
+  CHECK(evaluated.out == Coxswain({"eval", "--model-dir", t.model}).out);
+
+  const std::string checkpoints = t.files.Path("checkpoints");
+  const auto trained = Coxswain({"train", t.files.Path("tabular.yaml"), "--in-process", "--quiet",
+                                 "--checkpoint-dir", checkpoints});
+  CAPTURE(trained.err);
+  REQUIRE(trained.code == 0);
+  const std::vector<std::string> ask = {"predict", "--checkpoint-dir", checkpoints, "--input",
+                                        t.test_file};
+  std::vector<std::string> elsewhere = ask;
+  elsewhere.insert(elsewhere.end(), {"--local", "1x1"});
+  const auto of_checkpoint = Coxswain(elsewhere);
+  CAPTURE(of_checkpoint.err);
+  REQUIRE(of_checkpoint.code == 0);
+  CheckSameScores(of_checkpoint.out, Coxswain(ask).out);
+
+  const std::string bad = t.files.Write("bad.csv", absl::StrCat(kHeader, "red,1,0\nred,old,0\n"));
+  const std::string out = t.files.Path("bad.out");
+  const auto refused = t.Predict({"--input", bad, "--local", "1x1", "--output", out});
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains("bad.csv:3:5") && Contains("found \"old\""));
+  CHECK_FALSE(fs::exists(out));
+}
+
+TEST_CASE("recommend: processes suggest what one process does, and measure the same", "[predict]") {
+  for (const char* layers : {"model.item.hidden=[]", "model.item.hidden=[16]"}) {
+    CAPTURE(layers);
+    const DataFiles files;
+    const std::string job = WriteTwoTower(files), model = files.Path("model");
+    const auto trained = Coxswain(
+        {"train", job, "--local", "2x2", "--quiet", "--model-dir", model, "--set", layers});
+    CAPTURE(trained.err);
+    REQUIRE(trained.code == 0);
+    for (const std::vector<std::string>& whom : {std::vector<std::string>{"--batch", "--top", "4"},
+                                                 {"--items", "i3,i4", "--top", "5"},
+                                                 {"--user", "u5", "--include-known"}}) {
+      std::vector<std::string> ask = {"recommend", "--model-dir", model};
+      ask.insert(ask.end(), whom.begin(), whom.end());
+      const auto here = Coxswain(ask);
+      REQUIRE(here.code == 0);
+      ask.insert(ask.end(), {"--local", "2x2"});
+      const auto there = Coxswain(ask);
+      CAPTURE(there.err);
+      REQUIRE(there.code == 0);
+      const std::vector<std::string> a = absl::StrSplit(there.out, absl::ByAnyChar(",\n"));
+      const std::vector<std::string> b = absl::StrSplit(here.out, absl::ByAnyChar(",\n"));
+      REQUIRE(a.size() == b.size());
+      for (size_t k = 0; k < a.size(); ++k) {
+        double x = 0, y = 0;
+        if (absl::SimpleAtod(a[k], &x) && absl::SimpleAtod(b[k], &y)) {
+          CHECK(x == Approx(y).margin(1e-5));
+        } else {
+          CHECK(a[k] == b[k]);
+        }
+      }
+    }
+    CHECK(Coxswain({"eval", "--model-dir", model, "--local", "2x2"}).out ==
+          Coxswain({"eval", "--model-dir", model}).out);
+  }
+}
+
+TEST_CASE("items that go through layers are ranked the same while workers are killed",
+          "[predict]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files), model = files.Path("model");
+  const std::string report = files.Path("report.json");
+  const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
+baseline: false
+faults:
+  - {task: worker, at_update: [40, 90, 150], restart_delay: 100ms}
+)");
+  const auto trained = Coxswain({"train", job, "--local", "2x2", "--quiet", "--model-dir", model,
+                                 "--report", report, "--chaos", chaos, "--set",
+                                 "model.item.hidden=[16]", "--set", "evaluate.every_steps=10"});
+  CAPTURE(trained.out, trained.err);
+  REQUIRE(trained.code == 0);
+  const double measured = ReadJson(report)["metrics"]["hit_rate@3"].get<double>();
+  CHECK(measured > 0.5);
+  const std::string again = files.Path("again.json");
+  REQUIRE(Coxswain({"eval", "--model-dir", model, "--report", again}).code == 0);
+  CHECK(ReadJson(again)["metrics"]["hit_rate@3"].get<double>() == Approx(measured));
+}
+
+TEST_CASE("predict: each row has its line, once and in its place, though workers are killed",
+          "[predict]") {
+  const Trained t;
+  const std::string first = ManyRows(0, kHalf), rest = ManyRows(kHalf, 2 * kHalf);
+  const std::string all = t.files.Write("all.csv", absl::StrCat(kHeader, first, rest));
+  Daemons daemons(t.files, 1, 2);
+  const std::string input = t.files.Path("pipe"), output = t.files.Path("lines.csv");
+  Rows rows(input);
+  Process predict(CoxswainCommand({"predict", "--model-dir", t.model, "--input", input, "--output",
+                                   output, "--cluster", daemons.cluster_file()}));
+  rows.Open();
+  REQUIRE(rows.Write(kHeader));
+  REQUIRE(rows.Write(first));
+  daemons.worker(0).Kill(SIGKILL);
+  REQUIRE(rows.Write(rest.substr(0, rest.size() / 2)));
+  daemons.RestartWorker(0);
+  daemons.worker(1).Kill(SIGKILL);
+  REQUIRE(rows.Write(rest.substr(rest.size() / 2)));
+  rows.Close();
+  const auto result = predict.Wait(absl::Seconds(120));
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  CheckSameScores(Content(output), t.Predict({"--input", all}).out);
+}
+
+TEST_CASE("predict: a lost parameter server or Ctrl-C leaves no half file", "[predict]") {
+  signal(SIGPIPE, SIG_IGN);
+  const Trained t;
+  for (const bool lost : {true, false}) {
+    CAPTURE(lost);
+    Daemons daemons(t.files, 1, 1);
+    const std::string input = t.files.Path(absl::StrCat("pipe", lost));
+    fs::create_directory(t.files.Path(absl::StrCat("out", lost)));
+    const std::string output = t.files.Path(absl::StrCat("out", lost, "/lines.csv"));
+    Rows rows(input);
+    Process predict(CoxswainCommand({"predict", "--model-dir", t.model, "--input", input,
+                                     "--output", output, "--cluster", daemons.cluster_file()}));
+    rows.Open();
+    const std::string some = ManyRows(0, kHalf);
+    REQUIRE(rows.Write(absl::StrCat(kHeader, some)));
+    if (lost) {
+      daemons.ps(0).Kill(SIGKILL);
+    } else {
+      predict.Kill(SIGINT);
+    }
+    for (int i = 0; i < 1000 && rows.Write(some); ++i) {
+    }
+    rows.Close();
+    const auto result = predict.Wait(absl::Seconds(120));
+    CAPTURE(result.err);
+    CHECK(result.code == (lost ? 3 : 130));
+    CHECK(fs::is_empty(fs::path(output).parent_path()));
+  }
 }
 
 }  // namespace

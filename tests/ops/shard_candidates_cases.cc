@@ -77,6 +77,13 @@ OP_CASES(shard_candidates) {
                     .expected = {F32({2, 1}, {8, -11}), I64({2, 1}, {0, 1})},
                     .variables = variables});
   cases->push_back({.op = "TopKShard",
+                    .label = "by direction",
+                    .inputs = {x, nothing, none},
+                    .attrs = With(With(all, "directions", true), "k", int64_t{2}),
+                    .expected = {F32({2, 2}, {0.4558423f, 0.4418361f, -0.5680750f, -0.5698029f}),
+                                 I64({2, 2}, {1, 0, 0, 1})},
+                    .variables = variables});
+  cases->push_back({.op = "TopKShard",
                     .label = "fewer candidates than wanted",
                     .inputs = {x, I64({1}, {1}), I32({3}, {0, 0, 1})},
                     .attrs = With(all, "k", int64_t{3}),

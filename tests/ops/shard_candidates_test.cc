@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -171,6 +172,38 @@ TEST_CASE("the best of each shard are the best of its rows, without what is excl
       }
     }
   }
+}
+
+TEST_CASE("by direction, rows without one are not among the best") {
+  FakeShards shards;
+  const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  shards.values[ShardId(0)] = F32({5, 2}, {0, 0, nan, 1, infinity, 2, -3, 0, 0.5f, 0.5f});
+  Attrs attrs = {{"shard", 0},
+                 {"variable", "w"},
+                 {"dtype", DType::kF32},
+                 {"shape", Shape{5, 2}},
+                 {"strategy", "div"},
+                 {"index", 0},
+                 {"count", 1},
+                 {"rows", 5},
+                 {"row_begin", 0},
+                 {"directions", true},
+                 {"k", 4}};
+  graph::GraphBuilder b("f", &AllOps());
+  const Output x = b.Constant(F32({1, 2}, {2, 0}));
+  const std::vector<Output> out =
+      b.OpN("TopKShard", {x, b.Constant(I64({0}, {})), b.Constant(I32({2}, {0, 0}))}, attrs, 2);
+  b.Result("scores", out[0]);
+  b.Result("ids", out[1]);
+  InterpretOptions options;
+  options.variables = &shards;
+  const auto results = Interpret(b.Finish().value(), {}, options);
+  INFO(results.status().message());
+  REQUIRE(results.ok());
+  const auto ids = (*results)[1].values<int64_t>();
+  CHECK(std::vector<int64_t>(ids.begin(), ids.end()) == std::vector<int64_t>{4, 3, -1, -1});
+  CHECK((*results)[0].data<float>()[0] == Approx(std::sqrt(2.0)));
+  CHECK((*results)[0].data<float>()[1] == Approx(-2.0));
 }
 
 TEST_CASE("candidates refuse ids that no row has, and hash tables") {

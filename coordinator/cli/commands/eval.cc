@@ -27,19 +27,6 @@ void AddFollowFlags(CLI::App* c, EvalFlags* flags, CLI::Option* follow) {
                             "with --follow: end when no checkpoint has come for so long")
                   ->check(CLI::NonNegativeNumber)
                   ->type_name("SECONDS"));
-  auto* where = c->add_option_group(
-      "where", "With --follow: where checkpoints are evaluated; else in this process");
-  with_follow(where
-                  ->add_option("--cluster", flags->where.cluster_file,
-                               "on the daemons of this cluster file, other ones than the job's")
-                  ->type_name("FILE"));
-  with_follow(where
-                  ->add_option("--local", flags->where.local,
-                               "on processes of this machine: 2x3 for 2 parameter servers and 3 "
-                               "workers")
-                  ->type_name("PSxW"));
-  where->require_option(0, 1);
-  AddSecret(c, &flags->where.secret);
 }
 
 }  // namespace
@@ -72,6 +59,7 @@ void AddEvalCommand(CLI::App& app, Run* run) {
               "also score data whose rows or split are not those of training: rows that the model "
               "was trained on may be among the scored ones, which makes it look better than it is");
   AddFollowFlags(c, flags.get(), follow);
+  AddElsewhere(c, &flags->where, "Where it is evaluated; else in this process");
   c->callback([flags, run] {
     flags->where.in_process = flags->where.cluster_file.empty() && flags->where.local.empty();
     *run = [flags] { return Eval(*flags); };

@@ -14,6 +14,7 @@ void AddPredictCommand(CLI::App& app, Run* run) {
   CLI::App* c = app.add_subcommand(
       "predict", "Writes what a saved model predicts of the rows of a file, as CSV or JSON lines");
   AddSavedFlags(c, &flags->from);
+  AddElsewhere(c, &flags->where, "Where the model is asked; else in this process");
   c->add_option("--input", flags->input,
                 "rows in the format of the job's data, with or without the label; -: stdin")
       ->required()

@@ -46,6 +46,20 @@ void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
       ->allow_extra_args(false);
 }
 
+void AddElsewhere(CLI::App* command, Where* where, const std::string& what) {
+  auto* group = command->add_option_group("where", what);
+  group
+      ->add_option("--cluster", where->cluster_file,
+                   "on the daemons of this cluster file, other ones than a running job's")
+      ->type_name("FILE");
+  group
+      ->add_option("--local", where->local,
+                   "on processes of this machine: 2x3 for 2 parameter servers and 3 workers")
+      ->type_name("PSxW");
+  group->require_option(0, 1);
+  AddSecret(command, &where->secret);
+}
+
 void AddSecret(CLI::App* command, net::SecretOptions* secret) {
   auto* file = command->add_option(
       "--secret-file", secret->file,

@@ -68,10 +68,11 @@ class Sasrec : public ItemModel {
   }
   Output Item(FunctionBuilder&, const ModelParts&, Output rows) const override { return rows; }
   bool has_bias() const override { return false; }
+  int64_t width() const override { return options.dim; }
   bool rows_are_items() const override { return true; }
-  void TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
-                int64_t k) const override {
-    AddTopItems(f, parts, OfSequences(f, parts, values, offsets), k);
+  Output UserOf(FunctionBuilder& f, const ModelParts& parts, Output values,
+                Output offsets) const override {
+    return OfSequences(f, parts, values, offsets);
   }
 
  private:

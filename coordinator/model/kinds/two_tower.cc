@@ -107,10 +107,11 @@ class TwoTower : public ItemModel {
   // The item tower over given rows of its table.
   Output Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const override;
   bool has_bias() const override { return options.item.bias; }
+  int64_t width() const override { return options.dim; }
   bool rows_are_items() const override { return options.item.hidden.empty(); }
   bool normalizes() const override { return options.normalize; }
-  void TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
-                int64_t k) const override;
+  Output UserOf(FunctionBuilder& f, const ModelParts& parts, Output values,
+                Output offsets) const override;
 
  private:
   void CheckItem(const job::JobReader& reader) const;
@@ -151,8 +152,8 @@ Output TwoTower::Item(FunctionBuilder& f, const ModelParts& parts, Output rows) 
   return Normalized(f, rows);
 }
 
-void TwoTower::TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
-                        int64_t k) const {
+Output TwoTower::UserOf(FunctionBuilder& f, const ModelParts& parts, Output values,
+                        Output offsets) const {
   std::vector<Output> vectors;
   for (const std::string& name : options.user.features) {
     vectors.push_back(parts.Embed(f, name, *parts.job().FindFeature(name), {values, offsets, {}}));
@@ -165,7 +166,7 @@ void TwoTower::TopItems(FunctionBuilder& f, const ModelParts& parts, Output valu
   } else if (vectors.size() > 1) {
     user = f.Op("AddN", vectors);
   }
-  AddTopItems(f, parts, Normalized(f, user), k);
+  return Normalized(f, user);
 }
 
 }  // namespace

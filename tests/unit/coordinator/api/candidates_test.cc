@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/table_words.h"
+#include "coordinator/api/variable_info.h"
+#include "runtime/function/partition.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/ps_specs.h"
 
@@ -115,6 +117,40 @@ TEST_CASE("candidates are ranked by their parameter servers as by all scores", "
       }
     }
   }
+}
+
+TEST_CASE("biases stay where they are while their parameter servers rank the items", "[api]") {
+  Cluster cluster = MustStart(2, 1);
+  ParameterServerStrategy strategy(cluster);
+  // Of two shards of other sizes each time, so that neither server has the fewest bytes for long.
+  TableOf(&strategy, "users", 3, "mod", 2, 1);
+  const EmbeddingTable items = TableOf(&strategy, "items", kDim, "mod", 2, 3);
+  TableOf(&strategy, "users_bias", 1, "mod", 2, 1);
+  const EmbeddingTable bias = TableOf(&strategy, "items_bias", 1, "mod", 2, 4);
+  for (size_t s = 0; s < 2; ++s) {
+    CHECK(items.info().shards[s].ps() == bias.info().shards[s].ps());
+  }
+  const RemoteFunction f = Must(strategy.Define("rank", [&](FunctionBuilder& g) {
+    const Output x = g.Argument("x", DType::kF32, Shape{kUnknownDim, kDim});
+    const Output own = g.Argument("own", DType::kI64, Shape{kUnknownDim});
+    CandidateOptions options;
+    options.bias = &bias;
+    g.Result("rank", g.FactorizedRank(x, items, own, options));
+  }));
+  int ranking = 0;
+  for (const auto& segments : f.partition().segments) {
+    for (const graph::Function& segment : segments) {
+      for (const auto& result : segment.results) {
+        CHECK(segment.graph.node(result.output.node).op != "ReadVariable");
+      }
+      for (const graph::Node& node : segment.graph.nodes()) {
+        if (node.op != "RankShard") continue;
+        ++ranking;
+        CHECK(segment.graph.node(node.inputs[5].node).op == "ReadVariable");
+      }
+    }
+  }
+  CHECK(ranking == 2);
 }
 
 TEST_CASE("candidates of a table want row numbers, a count that it has, and a bias that fits",

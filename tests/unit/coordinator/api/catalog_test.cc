@@ -3,7 +3,10 @@
 #include "runtime/checkpoint/manifest.h"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -126,6 +129,68 @@ TEST_CASE("the checkpoint's data sets that nobody makes again leave their places
   CHECK(resumed.TakeUnclaimed() == std::vector<DatasetId>{1});
   CHECK(resumed.TakeUnclaimed().empty());
   CHECK(Add(&resumed, kOther) == Place{1, 0});
+}
+
+// A table's shards, which the catalog places.
+std::vector<proto::ShardSpec> Cut(const std::string& name, int64_t rows, int64_t dim, int count) {
+  std::vector<proto::ShardSpec> shards;
+  for (int s = 0; s < count; ++s) {
+    proto::ShardSpec& shard = shards.emplace_back();
+    shard.mutable_variable()->set_name(name);
+    shard.mutable_variable()->set_table(true);
+    shard.mutable_variable()->set_dtype(static_cast<int>(DType::kF32));
+    shard.mutable_variable()->mutable_shape()->add_dims(rows);
+    shard.mutable_variable()->mutable_shape()->add_dims(dim);
+    shard.set_strategy("mod");
+    shard.set_index(s);
+    shard.set_count(count);
+    shard.set_rows(rows / count + (s < rows % count ? 1 : 0));
+  }
+  return shards;
+}
+
+std::vector<int> PsOf(const std::vector<proto::ShardSpec>& shards, const Catalog& catalog) {
+  std::vector<int> ps;
+  for (const proto::ShardSpec& shard : shards) ps.push_back(catalog.PsOf(shard.id()));
+  return ps;
+}
+
+TEST_CASE("a table of biases lies beside the rows that they belong to, also after a resume",
+          "[api]") {
+  std::map<std::string, std::vector<proto::ShardSpec>> tables;
+  const auto of = [&](const char* name) -> const std::vector<proto::ShardSpec>& {
+    return tables.at(name);
+  };
+  Catalog catalog(3);
+  for (const auto& [name, rows, dim, count] :
+       std::vector<std::tuple<std::string, int64_t, int64_t, int>>{{"users", 101, 8, 3},
+                                                                   {"items", 50, 8, 3},
+                                                                   {"users_bias", 101, 1, 3},
+                                                                   {"items_bias", 50, 1, 3},
+                                                                   {"words", 9, 2, 3},
+                                                                   {"words_bias", 9, 1, 1}}) {
+    tables[name] = Cut(name, rows, dim, count);
+    catalog.Place(&tables[name]);
+  }
+  CHECK(PsOf(of("users_bias"), catalog) == PsOf(of("users"), catalog));
+  CHECK(PsOf(of("items_bias"), catalog) == PsOf(of("items"), catalog));
+  CHECK(catalog.PsOf(of("words_bias")[0].id()) >= 0);  // cut in another way: anywhere
+
+  checkpoint::Manifest manifest;
+  for (const auto& [name, shards] : tables) {
+    for (const proto::ShardSpec& shard : shards)
+      *manifest.shards.emplace_back().mutable_shard() = shard;
+  }
+  Catalog resumed(2);
+  REQUIRE(resumed.TakeLayout(manifest, "s").ok());
+  CHECK(PsOf(of("users_bias"), resumed) == PsOf(of("users"), resumed));
+  CHECK(PsOf(of("items_bias"), resumed) == PsOf(of("items"), resumed));
+
+  // What could not be created is nobody's company.
+  catalog.Remove(of("items"));
+  std::vector<proto::ShardSpec> again = Cut("items_bias", 50, 1, 3);
+  catalog.Place(&again);
+  for (const int ps : PsOf(again, catalog)) CHECK(ps >= 0);
 }
 
 }  // namespace

@@ -1,14 +1,20 @@
 // The ranks that an evaluation gives, against plain loops over the values of the variables.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_parser.h"
+#include "coordinator/model/cluster_variables.h"
+#include "coordinator/model/item_search.h"
 #include "coordinator/model/model.h"
+#include "coordinator/model/model_parts.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/dataset_options.h"
 #include "tests/testing/cluster.h"
@@ -116,6 +122,102 @@ TEST_CASE("a row's item is ranked among those that its user is not known to have
         }
       }
     }
+  }
+}
+
+// A two_tower whose items go through layers, as it begins: all scores of the test part's examples,
+// as a process that reads all items makes them, and what the search says.
+struct Searched {
+  explicit Searched(const ItemSearch::Limits& limits) {
+    const DataFiles files;
+    const job::JobSpec job = Must(job::ParseJob(
+        absl::StrCat("dataset: {path: ", files.Write("a.csv", Csv(kTraining)), "}\nfeatures:\n",
+                     "  - {name: user, kind: categorical, dim: 3}\n",
+                     "  - {name: item, kind: categorical, dim: 5}\n",
+                     "split: {test_path: ", files.Write("t.csv", Csv(kTest)), "}\n",
+                     "model: {kind: two_tower, dim: 4, normalize: true, ",
+                     "user: {features: [user], hidden: [6]}, item: {feature: item, hidden: [6]}}\n",
+                     "loss: {kind: sampled_softmax, temperature: 0.5}\n",
+                     "tables: {item_bias: {init_stddev: 0.5}, item: {init_stddev: 1}}\n"),
+        "job.yaml", {}));
+    strategy.emplace(MustStart(2, 2, 1));
+    data::DatasetOptions options;
+    options.spec = job.dataset;
+    options.batch_size = 100;
+    const PerWorkerDataset dataset = Must(strategy->CreatePerWorkerDataset(options));
+    ClusterVariables variables(&*strategy);
+    ModelParts parts(&variables, job, dataset.data());
+    Must(parts.CreateTables());
+    Must(job.model->CreateVariables(&parts));
+    const auto& model = dynamic_cast<const ItemModel&>(*job.model);
+    REQUIRE(model.in_pieces());
+    items = parts.Candidates("item");
+    const RemoteFunction all = Must(strategy->Define(
+        "all", dataset,
+        [&](FunctionBuilder& f) {
+          model.Predict(f, parts);
+          model.PredictUser(f, parts);
+          f.Result("own", f.Column("item"));
+          f.Result("values", f.Column("known.values"));
+          f.Result("offsets", f.Column("known.offsets"));
+        },
+        Part::kTest));
+    const RemoteFunction evaluate = Must(strategy->Define(
+        "evaluate", dataset, [&](FunctionBuilder& f) { model.Evaluate(f, parts); }, Part::kTest));
+    ClusterCoordinator coordinator(*strategy);
+    const auto rows = static_cast<int64_t>(kTest.size());
+    whole = Must(coordinator.Schedule(all, Ticket{Part::kTest, 0, 0, rows}).Get());
+    std::vector<std::vector<Tensor>> evaluated;
+    for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 3}, {3, rows}}) {
+      evaluated.push_back(
+          Must(coordinator.Schedule(evaluate, Ticket{Part::kTest, 0, begin, end}).Get()));
+    }
+    ItemSearch search(&*strategy, model, parts, limits);
+    ranks = Must(search.Ranks(evaluated, [] { return false; }));
+    best = Must(search.Best(whole[1], 3, [] { return false; }));
+    stopped = search.Ranks(evaluated, [] { return true; }).status();
+  }
+
+  std::optional<ParameterServerStrategy> strategy;
+  int64_t items = 0;
+  std::vector<Tensor> whole;  // scores, users, own, known values, known offsets
+  std::vector<int64_t> ranks;
+  BestItems best;
+  absl::Status stopped;
+};
+
+TEST_CASE("items that go through layers are ranked in pieces as all at once") {
+  for (const int64_t piece : {1, 2, 3, 100}) {
+    CAPTURE(piece);
+    ItemSearch::Limits limits;
+    limits.least = limits.most = piece;
+    limits.users = 2;
+    const Searched s(limits);
+    REQUIRE(s.items == 7);
+    const int64_t width = s.whole[0].dim(1);
+    for (size_t i = 0; i < kTest.size(); ++i) {
+      CAPTURE(i);
+      const float* const scores = s.whole[0].data<float>() + static_cast<int64_t>(i) * width;
+      const int64_t own = s.whole[2].data<int64_t>()[i];
+      const int32_t* const at = s.whole[4].data<int32_t>() + i;
+      const std::set<int64_t> known(s.whole[3].data<int64_t>() + at[0],
+                                    s.whole[3].data<int64_t>() + at[1]);
+      int64_t above = own < s.items ? 0 : s.items;
+      for (int64_t j = 0; own < s.items && j < s.items; ++j) {
+        above += j != own && known.count(j) == 0 && scores[j] > scores[own];
+      }
+      CHECK(s.ranks[i] == above);
+      std::vector<std::pair<float, int64_t>> order;
+      for (int64_t j = 0; j < s.items; ++j) order.push_back({-scores[j], j});
+      std::sort(order.begin(), order.end());
+      for (int64_t n = 0; n < 3; ++n) {
+        const int64_t place = static_cast<int64_t>(i) * 3 + n;
+        CHECK(s.best.ids.data<int64_t>()[place] == order[static_cast<size_t>(n)].second);
+        CHECK(s.best.scores.data<float>()[place] ==
+              Approx(-order[static_cast<size_t>(n)].first).margin(1e-6));
+      }
+    }
+    CHECK(absl::IsCancelled(s.stopped));
   }
 }
 

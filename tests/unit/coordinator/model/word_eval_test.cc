@@ -9,11 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/table_words.h"
+#include "coordinator/model/cluster_words.h"
 #include "coordinator/model/nearest.h"
 #include "coordinator/model/row_scan.h"
 #include "coordinator/model/word_eval.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/ps_specs.h"
 
 namespace coxswain::model {
 namespace {
@@ -42,12 +44,32 @@ RowScan ScanOf(const Rows& rows) {
   return {static_cast<int64_t>(rows[0].size()), run};
 }
 
+// Rows in this process, of which all are gone through.
+WordTable Here(const Rows& rows) {
+  const auto some = [rows](const std::vector<int64_t>& ids) {
+    std::vector<float> values;
+    for (const int64_t id : ids) {
+      const std::vector<float>& row = rows.at(static_cast<size_t>(id));
+      values.insert(values.end(), row.begin(), row.end());
+    }
+    return Tensor::FromVector<float>(
+        values, Shape{static_cast<int64_t>(ids.size()), static_cast<int64_t>(rows[0].size())});
+  };
+  const auto nearest =
+      [rows](const std::vector<NearestQuery>& queries) -> absl::StatusOr<std::vector<int64_t>> {
+    const auto pool = env::NewInlinePool();
+    std::vector<int64_t> ids;
+    for (const auto& found :
+         testing::Must(NearestRows(ScanOf(rows), queries, /*top=*/1, pool.get()))) {
+      ids.push_back(found.empty() ? -1 : found[0].id);
+    }
+    return ids;
+  };
+  return {some, nearest};
+}
+
 WordScores MustScore(const WordTests& tests, const Rows& rows) {
-  const auto pool = env::NewInlinePool();
-  const auto scores = ScoreWords(tests, ScanOf(rows), pool.get());
-  INFO(scores.status());
-  REQUIRE(scores.ok());
-  return *scores;
+  return testing::Must(ScoreWords(tests, Here(rows)));
 }
 
 FindWord In(std::map<std::string, int64_t> words) {
@@ -135,46 +157,114 @@ TEST_CASE("analogies: the nearest to b - a + c but a, b and c themselves") {
   CHECK(*MustScore(tests, rows).analogies == 0.5);
 }
 
-TEST_CASE("a scan of a table on parameter servers gives each row once, with its id") {
-  Cluster cluster = testing::MustStart(2, 1);
-  ParameterServerStrategy strategy(cluster);
+// Vectors in which several words have no direction, or none that is a number.
+Rows SomeRows(int64_t count, int64_t dim) {
+  const Tensor values = testing::RandomTensor(Shape{count, dim}, 9);
+  Rows rows;
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<float>& row =
+        rows.emplace_back(values.data<float>() + i * dim, values.data<float>() + (i + 1) * dim);
+    for (float& v : row) v = BFloat16::FromFloat(v).ToFloat();
+  }
+  rows[3].assign(static_cast<size_t>(dim), 0.0f);
+  rows[10][1] = std::numeric_limits<float>::quiet_NaN();
+  rows[17][0] = std::numeric_limits<float>::infinity();
+  return rows;
+}
+
+WordTests SomeTests(int64_t words) {
+  WordTests tests;
+  for (int64_t i = 0; i < 700; ++i) {
+    const auto word = [&](int64_t factor) { return (i * factor + factor) % words; };
+    tests.pairs.push_back({word(7), word(11), static_cast<double>(i % 13)});
+    tests.questions.push_back({word(3), word(5), word(13), word(17)});
+  }
+  return tests;
+}
+
+TEST_CASE("words on parameter servers are scored as those that one process reads") {
+  constexpr int64_t kWords = 41, kDim = 5;
+  const Rows rows = SomeRows(kWords, kDim);
   std::vector<float> values;
-  for (int i = 0; i < 33; ++i) values.push_back(0.25f * static_cast<float>(i));  // exact in bf16
+  for (const std::vector<float>& row : rows) values.insert(values.end(), row.begin(), row.end());
+  const Tensor whole = testing::Must(Tensor::FromVector<float>(values, Shape{kWords, kDim}));
+  WordTests tests = SomeTests(kWords);
+  const WordTable here = Here(rows);
+  // Each question is answered by what is the nearest, or is wrong.
+  for (size_t i = 0; i < tests.questions.size(); i += 2) {
+    WordTests::Question& q = tests.questions[i];
+    NearestQuery query;
+    for (size_t j = 0; j < static_cast<size_t>(kDim); ++j) {
+      const auto unit = [&](int64_t id) {
+        const std::vector<float>& row = rows[static_cast<size_t>(id)];
+        double square = 0;
+        for (const float v : row) square += double{v} * v;
+        return square > 0 && std::isfinite(square) ? row[j] / std::sqrt(square) : 0;
+      };
+      query.vector.push_back(static_cast<float>(unit(q.b) - unit(q.a) + unit(q.c)));
+    }
+    query.exclude = {q.a, q.b, q.c};
+    q.d = testing::Must(here.nearest({query}))[0];
+  }
+  const WordScores wanted = testing::Must(ScoreWords(tests, here));
+  REQUIRE(*wanted.analogies > 0.4);
+  Cluster cluster = testing::MustStart(2, 2);
+  ParameterServerStrategy strategy(cluster);
   for (const char* way : {"mod", "div", "hash"}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       CAPTURE(way, DTypeName(dtype));
       TableOptions options;
-      options.rows = 11;
-      options.dim = 3;
+      options.rows = kWords;
+      options.dim = kDim;
       options.dtype = dtype;
       options.sharding = testing::Must(ParseSharding(way));
-      options.partitioner = FixedShards(4);
+      options.partitioner = FixedShards(3);
       const EmbeddingTable table =
           testing::Must(strategy.CreateTable(absl::StrCat(way, DTypeName(dtype)), options));
-      testing::Must(strategy.Assign(table, Tensor::FromVector(values, Shape{11, 3}).value()));
-      std::vector<int64_t> seen;
-      const RowScan scan = ScanTable(&strategy, table);
-      CHECK(scan.dim == 3);
-      testing::Must(scan.run([&](const float* rows, const int64_t* ids, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) {
-          seen.push_back(ids[i]);
-          CHECK(rows[3 * i + 1] == 0.25f * static_cast<float>(3 * ids[i] + 1));
-        }
-        return absl::OkStatus();
-      }));
-      std::sort(seen.begin(), seen.end());
-      CHECK(seen == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+      testing::Must(strategy.Assign(table, whole));
+      const WordTable words = testing::Must(WordsOnCluster(&strategy, table, [] { return false; }));
+      const WordScores scores = testing::Must(ScoreWords(tests, words));
+      CHECK(*scores.similarity == Approx(*wanted.similarity).margin(1e-12));
+      CHECK(*scores.analogies == Approx(*wanted.analogies).margin(1e-12));
+      // A query without a direction has no answer; what is sent may be any.
+      const auto none = testing::Must(words.nearest({{std::vector<float>(kDim, 0.0f), {}}}));
+      CHECK(none == std::vector<int64_t>{-1});
     }
   }
 }
 
-TEST_CASE("a scan that fails, and a table that lacks a row, are errors") {
+TEST_CASE("a row is looked up as it is, whatever the type in which a table's rows travel") {
+  Cluster cluster = testing::MustStart(2, 1);
+  ParameterServerStrategy strategy(cluster);
+  TableOptions options;
+  options.rows = 7;
+  options.dim = 2;
+  options.wire_dtype = DType::kBF16;
+  options.initializer = NormalInit(1, 3);
+  options.partitioner = FixedShards(2);
+  const EmbeddingTable table = testing::Must(strategy.CreateTable("words", options));
+  const WordTable words = testing::Must(WordsOnCluster(&strategy, table, [] { return false; }));
+  const Tensor all = testing::Must(strategy.Read(table));
+  CHECK(testing::Same(testing::Must(words.rows({0, 1, 2, 3, 4, 5, 6})), all));
+}
+
+TEST_CASE("an evaluation of words that is stopped, or whose table fails, ends with that") {
+  Cluster cluster = testing::MustStart(1, 1);
+  ParameterServerStrategy strategy(cluster);
+  TableOptions options;
+  options.rows = 9;
+  options.dim = 2;
+  const EmbeddingTable table = testing::Must(strategy.CreateTable("words", options));
   WordTests tests;
   tests.pairs = {{0, 1, 1}, {0, 7, 2}};
-  const auto pool = env::NewInlinePool();
-  CHECK(absl::IsInternal(ScoreWords(tests, ScanOf({{1}, {2}}), pool.get()).status()));
-  const RowScan broken{1, [](const TakeRows&) { return absl::UnavailableError("gone"); }};
-  CHECK(absl::IsUnavailable(ScoreWords(tests, broken, pool.get()).status()));
+  const WordTable words = testing::Must(WordsOnCluster(&strategy, table, [] { return false; }));
+  CHECK(absl::IsInvalidArgument(words.nearest({{{1.0f}, {}}}).status()));
+  tests.pairs = {{0, 1, 1}, {0, 9, 2}};  // there is no row 9
+  CHECK(absl::IsInvalidArgument(ScoreWords(tests, words).status()));
+  const WordTable broken{[](const auto&) { return absl::UnavailableError("gone"); }, nullptr};
+  CHECK(absl::IsUnavailable(ScoreWords(tests, broken).status()));
+  const WordTable short_rows{[](const auto&) { return Tensor(DType::kF32, Shape{1, 2}); }, nullptr};
+  CHECK(absl::IsInternal(ScoreWords(tests, short_rows).status()));
 }
 
 }  // namespace

@@ -364,5 +364,76 @@ TEST_CASE("predict: a bad row is told by file and line, or is skipped alone", "[
   CHECK_THAT(std::string(lacks.status().message()), Contains("other.csv") && Contains("\"tags\""));
 }
 
+// ---- on a cluster
+
+OpenCluster SomeCluster() {
+  return [](const job::JobSpec&) -> absl::StatusOr<Cluster> { return testing::MustStart(2, 2); };
+}
+
+// The fields of lines, and which of them are numbers; names of items and classes are no numbers.
+void CheckSameLines(const std::string& found, const std::string& wanted) {
+  const std::vector<std::string> a = absl::StrSplit(found, absl::ByAnyChar(",\n"));
+  const std::vector<std::string> b = absl::StrSplit(wanted, absl::ByAnyChar(",\n"));
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    CAPTURE(i);
+    double x = 0, y = 0;
+    if (absl::SimpleAtod(a[i], &x) && absl::SimpleAtod(b[i], &y)) {
+      CHECK(x == Approx(y).margin(1e-5));
+    } else {
+      CHECK(a[i] == b[i]);
+    }
+  }
+}
+
+TEST_CASE("predict: on a cluster every kind of model and table says what it says in one process",
+          "[predict]") {
+  const std::string mlp = absl::StrCat(kBought, "model: {kind: mlp, hidden: [8]}\n");
+  const std::string tower = "loss: {kind: sampled_softmax}\nmodel: {kind: two_tower, dim: 4, ";
+  const std::string items = "oov_buckets: 1}\n  - {name: kind, column: grade, kind: categorical";
+  for (const std::string& text :
+       {Job(mlp), Job(mlp + "tables: {shop: {sharding: hash, shards: 3}}\n"),
+        Job(mlp + "tables: {shop: {dtype: bf16}}\n"), Job(mlp, "id: hash"),
+        Job("label: {feature: kind}\nmodel: {kind: mlp, classes: 3, features: [shop, tags, age], "
+            "hidden: "
+            "[8]}\n",
+            items),
+        Job(tower + "user: {features: [shop]}, item: {feature: kind}}\n", items),
+        Job(tower + "normalize: true, user: {features: [shop, tags], hidden: [5]}, "
+                    "item: {feature: kind, hidden: [6]}}\n",
+            items)}) {
+    CAPTURE(text);
+    const DataFiles files;
+    files.Write("train.csv", Rows(0, 400));
+    const std::string test = files.Write("test.csv", Rows(380, 480));
+    const SavedJob saved = TrainAndSave(files, text);
+    const auto here = Must(Predictor::Load(saved.directory));
+    const auto there = Must(Predictor::Load(saved.directory, {.open_cluster = SomeCluster()}));
+    CHECK(there->remote());
+    CHECK_FALSE(here->remote());
+    PredictFileOptions options{.input = test, .block_bytes = 700};
+    if (here->chooses()) options.top = 3;
+    CheckSameLines(Must(PredictText(*there, options)).lines,
+                   Must(PredictText(*here, options)).lines);
+  }
+}
+
+TEST_CASE("predict: what a cluster predicts can be interrupted", "[predict]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows(0, 400));
+  const std::string test = files.Write("test.csv", Rows(380, 480));
+  const SavedJob saved =
+      TrainAndSave(files, Job(absl::StrCat(kBought, "model: {kind: mlp, hidden: [8]}\n")));
+  const auto predictor = Must(Predictor::Load(saved.directory, {.open_cluster = SomeCluster()}));
+  predictor->Interrupt();
+  CHECK(absl::IsCancelled(PredictText(*predictor, {.input = test}).status()));
+  const OpenCluster none = [](const job::JobSpec&) -> absl::StatusOr<Cluster> {
+    return absl::UnavailableError("nobody is there");
+  };
+  CHECK_THAT(
+      std::string(Predictor::Load(saved.directory, {.open_cluster = none}).status().message()),
+      Contains("nobody is there"));
+}
+
 }  // namespace
 }  // namespace coxswain::predict

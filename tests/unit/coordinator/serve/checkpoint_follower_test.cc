@@ -201,6 +201,31 @@ TEST_CASE("follow: a newer checkpoint costs memory for the rows that it changed"
   }
 }
 
+TEST_CASE("follow: exact neighbours of a checkpoint are found without its files", "[serve]") {
+  for (const char* rest : {"", "tables: {x: {sharding: hash}}\n", "tables: {x: {dtype: bf16}}\n"}) {
+    CAPTURE(rest);
+    const DataFiles files;
+    files.Write("train.csv", Rows());
+    TrainingJob job(files, Job("oov_buckets: 1", rest));
+    job.SaveInputs();
+    Following following(job.directory());
+    job.Steps(3);
+    following.follower.Look();
+    job.Steps(3);  // the second one is a delta
+    following.follower.Look();
+    CHECK(following.errors.empty());
+    ModelService saved(Must(LoadServed(job.Save(files.Path("model")))),
+                       {.name = "m", .max_rows = 100, .admission = {}});
+    for (const auto& entry : fs::recursive_directory_iterator(job.directory())) {
+      if (entry.path().extension() == ".safetensors") fs::resize_file(entry.path(), 0);
+    }
+    const char* const question = R"({"instances": ["v1", "v299"], "k": 4, "exact": true})";
+    const Answer found = following.service.Handle("POST", "/v1/models/m:nearest", question);
+    CHECK(found.status == 200);
+    CHECK(found.body == saved.Handle("POST", "/v1/models/m:nearest", question).body);
+  }
+}
+
 TEST_CASE("follow: before the first checkpoint it says that there is none", "[serve]") {
   const DataFiles files;
   Following following(files.Path("none yet"));
@@ -383,6 +408,41 @@ TEST_CASE("follow: versions share their vocabularies, until the inputs are other
   const auto third = load();
   CHECK(third->VocabularyOf("x") != first->VocabularyOf("x"));
   CHECK(third->IdOf("v17") == first->IdOf("v17"));
+}
+
+TEST_CASE("follow: versions share what users are known to have, until the inputs are others",
+          "[serve]") {
+  const DataFiles files;
+  std::string rows = "user,item\n";
+  for (int i = 0; i < 60; ++i) absl::StrAppend(&rows, "u", i % 6, ",i", i % 11, "\n");
+  files.Write("train.csv", rows);
+  TrainingJob job(files,
+                  "name: followed\ndataset: {path: train.csv}\nfeatures:\n"
+                  "  - {name: item, kind: categorical}\n"
+                  "  - {name: seen, kind: history, history_of: item, group_by: user}\n"
+                  "train: {batch_size: 8}\nloss: {kind: sampled_softmax}\n"
+                  "model: {kind: two_tower, dim: 4, user: {features: [seen]}, "
+                  "item: {feature: item}}\n");
+  job.SaveInputs();
+  std::vector<ServedPtr> versions;
+  const auto system = env::NewRealFileSystem();
+  CheckpointFollower follower(
+      job.directory(), system.get(),
+      {.on_version = [&](ServedPtr served,
+                         const std::string&) { versions.push_back(std::move(served)); },
+       .on_error = [](const absl::Status& s) { FAIL(s.message()); }});
+  for (int i = 0; i < 2; ++i) {
+    job.Steps(2);
+    follower.Look();
+  }
+  fs::rename(job.directory() + "/inputs", job.directory() + "/inputs.old");
+  job.SaveInputs();  // other files, of the same content
+  job.Steps(2);
+  follower.Look();
+  REQUIRE(versions.size() == 3);
+  REQUIRE(versions[0]->recommender->history() != nullptr);
+  CHECK(versions[0]->recommender->history() == versions[1]->recommender->history());
+  CHECK(versions[1]->recommender->history() != versions[2]->recommender->history());
 }
 
 TEST_CASE("follow: inputs take the place of an earlier job's, and of nothing else", "[serve]") {

@@ -188,6 +188,33 @@ TEST_CASE("a constant that only a result needs is the worker's", "[partition]") 
   CHECK(p.segments[1].empty());
 }
 
+// A sum on ps:0 of its own v0 and of v1, which comes from ps:1 by way of the worker.
+Partition SumOnPs(bool updated) {
+  graph::GraphBuilder b("sum", &ClusterOps());
+  Output v0 = b.Op("ReadVariable", {}, ReadOf(0, Shape{2}), "v0");
+  Output v1 = b.Op("ReadVariable", {}, ReadOf(1, Shape{2}), "v1");
+  if (updated) b.Target("AssignVariable", {b.Constant(Vector({7, 7}))}, ShardOf(0));
+  {
+    graph::GraphBuilder::DeviceScope scope(&b, "/job:ps/task:0");
+    b.Result("sum", b.Op("Add", {v0, v1}, {}, "sum"));
+  }
+  return MustPartition(MustFinish(&b), 2);
+}
+
+TEST_CASE("what a PS reads for a later segment of its own does not travel", "[partition]") {
+  const Partition p = SumOnPs(false);
+  CHECK(Calls(p.worker) == Strings{"ps:1/0 <-", "ps:0/1 <- call/ps:1/0:0"});
+  CHECK(Ops(p.segments[0][1]) == Strings{"Arg", "ReadVariable", "Add"});
+  FakeShards shards;
+  shards.values = {{0, Vector({2, 3})}, {1, Vector({10, 20})}};
+  CHECK(Floats(RunPartition(p, {}, &shards, nullptr)[0]) == std::vector<float>{12, 23});
+
+  // Where the function updates it, what is read is the value before.
+  const Partition q = SumOnPs(true);
+  CHECK(Calls(q.worker) ==
+        Strings{"ps:0/0 <-", "ps:1/0 <-", "ps:0/1 <- call/ps:0/0:0 call/ps:1/0:0"});
+}
+
 TEST_CASE("a value goes from one PS to another through the worker", "[partition]") {
   graph::GraphBuilder b("copy", &ClusterOps());
   Output v0 = b.Op("ReadVariable", {}, ReadOf(0, Shape{2}), "v0");
