@@ -19,6 +19,19 @@ namespace coxswain::data {
 using proto::DatasetSpec;
 using proto::FeatureSpec;
 
+namespace {
+
+// Describes the columns of a text that is not in memory.
+class WordPairs final : public Column {
+ public:
+  void Describe(std::vector<ColumnSpec>* specs) const override { DescribeSkipGrams(specs); }
+  absl::Status Gather(const BatchRows&, Batch*) const override {
+    return absl::InternalError("a text that is streamed has no columns in memory");
+  }
+};
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
     const DatasetSpec& spec, std::shared_ptr<const proto::DatasetIndex> index, uint64_t reader,
     Background background) {
@@ -35,34 +48,17 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
   return dataset;
 }
 
-absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
-  ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
-  // Before a step waits for them. A task without a background may never read the data.
-  if (background != nullptr) RETURN_IF_ERROR(UnpackFiles(*data));
-  seed_ = spec.seed();
-  order_.shuffled = spec.shuffle();
-  // As for the same data in memory, but also with the order, because positions in checkpoints refer
-  // to it.
-  fingerprint_ = HashPair(HashSpec(spec), HashPair(index_->content_hash(), index_->own_rows()));
-  // The order is drawn from these.
-  fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(index_->window()));
-  for (const proto::IndexedBlock& block : index_->blocks()) {
-    fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(block.training()));
-  }
-  fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(spec.stream().batch()));
-  trained_rows_ = index_->trained_rows();
-  since_training_ = static_cast<SinceTraining>(index_->since_training());
+void Dataset::DescribeStreamed(const DatasetSpec& spec, const StreamedSpec& data) {
   // Columns without rows: they describe what batches have.
   for (int i = 0; i < spec.features_size(); ++i) {
     const FeatureSpec& feature = spec.features(i);
     Feature& added = features_[feature.name()];
     if (feature.kind() != FeatureSpec::CATEGORICAL) {
-      added.transform =
-          std::make_unique<NumericTransform>(data->transforms[static_cast<size_t>(i)]);
+      added.transform = std::make_unique<NumericTransform>(data.transforms[static_cast<size_t>(i)]);
       batch_columns_.push_back(
           std::make_unique<NumericColumn>(feature.name(), std::vector<float>(), feature.width()));
     } else {
-      added.vocabulary = data->vocabularies[static_cast<size_t>(i)];
+      added.vocabulary = data.vocabularies[static_cast<size_t>(i)];
       added.single = !feature.multi_valued();
       const bool weighted =
           FormatOf(spec).HasIndices(feature) || !feature.weight_separator().empty();
@@ -87,6 +83,33 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
     if (!label.is_weight) labels_.emplace_back(label.spec->name(), nullptr);
   }
   if (!spec.query().empty()) batch_columns_.push_back(std::make_unique<QueryColumn>());
+}
+
+absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
+  ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
+  // Before a step waits for them. A task without a background may never read the data.
+  if (background != nullptr) RETURN_IF_ERROR(UnpackFiles(*data));
+  seed_ = spec.seed();
+  order_.shuffled = spec.shuffle();
+  // As for the same data in memory, but also with the order, because positions in checkpoints refer
+  // to it.
+  fingerprint_ = HashPair(HashSpec(spec), HashPair(index_->content_hash(), index_->own_rows()));
+  // The order is drawn from these.
+  fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(index_->window()));
+  for (const proto::IndexedBlock& block : index_->blocks()) {
+    fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(block.training()));
+  }
+  fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(spec.stream().batch()));
+  trained_rows_ = index_->trained_rows();
+  since_training_ = static_cast<SinceTraining>(index_->since_training());
+  if (index_->is_text()) {
+    Feature& word = features_[kWordFeature];
+    word.vocabulary = data->vocabularies[0];
+    Remember(spec.features(0), word);
+    batch_columns_.push_back(std::make_unique<WordPairs>());
+  } else {
+    DescribeStreamed(spec, *data);
+  }
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
   }

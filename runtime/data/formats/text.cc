@@ -1,7 +1,14 @@
 // text: words with white space between them. It has no rows: its places are the examples.
+#include <memory>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
 #include "runtime/data/formats/format_list.h"
+#include "runtime/data/input_file.h"
 #include "runtime/data/skip_gram.h"
+#include "runtime/data/table_rows.h"
+#include "runtime/data/text_rows.h"
 
 namespace coxswain::data {
 namespace {
@@ -21,6 +28,9 @@ class WordsOfText final : public DataFormat {
  public:
   const char* name() const override { return "text"; }
   bool has_rows() const override { return false; }
+  // Between words, see FindWordBegin.
+  bool has_blocks() const override { return true; }
+  bool has_lines() const override { return false; }
 
   void FillDefaults(DatasetSpec* spec) const override {
     if (spec->features().empty()) {
@@ -62,11 +72,24 @@ class WordsOfText final : public DataFormat {
     return absl::OkStatus();
   }
 
-  absl::Status Read(const DatasetSpec&, const std::string& path, TableRows*) const override {
-    return absl::InternalError(absl::StrCat(path, ": a text has no rows"));
+  // As rows, for an index: its words.
+  absl::Status Read(const DatasetSpec& spec, const std::string& path,
+                    TableRows* rows) const override {
+    ASSIGN_OR_RETURN(const std::unique_ptr<InputFile> file, InputFile::Open(path));
+    RETURN_IF_ERROR(rows->StartFile(file.get(), {}, 1));
+    int64_t words = 0;
+    RETURN_IF_ERROR(ReadWordRows(spec, file.get(), 1, 1, rows, &words));
+    if (words == 0) return NoWordError(path);
+    rows->AddContent(file->content_hash());
+    return rows->EndFile(file.get());
   }
-  absl::Status ReadBlock(const DatasetSpec&, FileBlock block, TableRows*) const override {
-    return absl::UnimplementedError(absl::StrCat(block.path, ": a text has no rows"));
+  absl::Status ReadBlock(const DatasetSpec& spec, FileBlock block, TableRows* rows) const override {
+    const std::unique_ptr<InputFile> file = InputFile::OfBytes(block.path, std::move(block.bytes));
+    RETURN_IF_ERROR(rows->StartFile(file.get(), {}, block.first_line));
+    int64_t words = 0;
+    RETURN_IF_ERROR(
+        ReadWordRows(spec, file.get(), block.first_line, block.first_column, rows, &words));
+    return rows->EndFile(file.get());
   }
 };
 

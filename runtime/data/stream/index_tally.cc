@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
@@ -51,6 +52,7 @@ IndexTally::IndexTally(const DatasetSpec& spec)
       draw_(spec.split(), spec.seed()),
       labels_(1 + static_cast<size_t>(spec.labels_size())) {
   for (int i = 0; i < spec.features_size(); ++i) tallies_.emplace_back(spec, i);
+  if (!FormatOf(spec).has_rows()) runs_.emplace(spec.split().validation_fraction(), spec.seed());
 }
 
 void IndexTally::CountValues(absl::Span<const proto::ValueRange> ranges, int64_t memory) {
@@ -100,14 +102,19 @@ absl::Status IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bo
   return absl::OkStatus();
 }
 
+// `values`: of the block's rows, from `rows_` on.
+Part IndexTally::PartOf(int64_t row, const double* values) {
+  if (values != nullptr) return cuts_.Next(row, values[row - rows_]);
+  if (!runs_) return draw_(row);
+  return runs_->HeldOut(row / kTextRun) ? Part::kValidation : Part::kTraining;
+}
+
 void IndexTally::DrawRows(const Table& rows, bool test, proto::IndexedBlock* block) {
   const std::string& by = spec_.split().by();
   const double* const values = by.empty() ? nullptr : rows.orders.at(by).data();
   std::array<int64_t, 3> counts = {};
   for (int64_t row = 0; row < rows.rows; ++row) {
-    parts_.push_back(test                ? Part::kTest
-                     : values != nullptr ? cuts_.Next(rows_ + row, values[row])
-                                         : draw_(rows_ + row));
+    parts_.push_back(test ? Part::kTest : PartOf(rows_ + row, values));
     ++counts[static_cast<size_t>(parts_.back())];
   }
   block->set_training(counts[0]);
@@ -199,9 +206,10 @@ absl::Status IndexTally::CheckVocabularies(const Table& table) const {
   return absl::ResourceExhaustedError(absl::StrCat(
       "data set: feature ", Quoted(feature.name()), ": after ", rows_, " rows its vocabulary has ",
       table.features[of].texts.size(), " values, and vocabularies take ", BytesText(all),
-      ", more than dataset.memory (", BytesText(memory),
-      "); wanted id: hash, which needs no vocabulary (a hash table), or ",
-      "hash_buckets, or more memory"));
+      ", more than dataset.memory (", BytesText(memory), "); wanted ",
+      runs_
+          ? "more memory: all different words of a text are counted before rare ones are left out"
+          : "id: hash, which needs no vocabulary (a hash table), or hash_buckets, or more memory"));
 }
 
 void IndexTally::Continue(const proto::IndexState& before) {

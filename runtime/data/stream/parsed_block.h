@@ -18,6 +18,7 @@
 #include "runtime/data/stream/time_cuts.h"
 #include "runtime/data/stream/unpacked_files.h"
 #include "runtime/data/table.h"
+#include "runtime/data/text_parts.h"
 
 namespace coxswain::data {
 
@@ -39,6 +40,9 @@ struct ParsedBlock {
   // By part, from 0: its rows; or the first row of each query that begins in the block, and the row
   // behind its last one. Rows of such a query that lie in later blocks are here, too.
   PartRows rows, query_ends;
+  // Of a text instead of all this: its places, as in Text, and their parts.
+  std::vector<int32_t> tokens;
+  TextParts text;
   int64_t first_row = 0;  // of the data set
   RowPlaces places;
   int64_t bytes = 0;  // its memory
@@ -52,7 +56,8 @@ struct StreamedSpec {
   proto::DatasetSpec spec;  // as CheckSpec returned it
   // For blocks whose rows are all of one part, which the index says: less the column of split.by.
   proto::DatasetSpec of_one_part;
-  TimeCuts cuts;  // of split.by
+  TimeCuts cuts;               // of split.by
+  std::vector<bool> held_out;  // of a text, by run
   std::shared_ptr<const proto::DatasetIndex> index;
   KnownVocabularies vocabularies;            // by feature
   std::vector<NumericTransform> transforms;  // by feature; only for numeric ones

@@ -2,7 +2,6 @@
 #include "runtime/data/stream/part_plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -12,6 +11,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/first_row.h"
+#include "runtime/data/word_scanner.h"
 #include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
@@ -29,18 +29,22 @@ int64_t UnpackedBytes(const std::string& path, int64_t bytes) {
   return packed ? bytes * kPacked : bytes;
 }
 
-// Behind the first line end at `at` or later, or the file's end.
-absl::StatusOr<int64_t> LineEnd(const env::RandomAccessFile& file, int64_t at) {
+// Behind the first line end at `at` or later; of a text (`words`) where the first word begins
+// behind `at`. Or the file's end.
+absl::StatusOr<int64_t> RowEnd(const env::RandomAccessFile& file, int64_t at, bool words) {
   const auto size = static_cast<int64_t>(file.size());
   std::vector<char> bytes(4096);
   while (at < size) {
     const auto count =
         static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(bytes.size()), size - at));
     RETURN_IF_ERROR(file.Read(static_cast<uint64_t>(at), bytes.data(), count));
-    if (const void* end = std::memchr(bytes.data(), '\n', count); end != nullptr) {
-      return at + (static_cast<const char*>(end) - bytes.data()) + 1;
+    const absl::string_view read(bytes.data(), count);
+    const size_t found = words ? FindWordBegin(read) : read.find('\n');
+    if (found != absl::string_view::npos) {
+      return at + static_cast<int64_t>(found) + (words ? 0 : 1);
     }
-    at += static_cast<int64_t>(count);
+    // What is behind the last byte may be the beginning of a word.
+    at += static_cast<int64_t>(count) - (words && at + static_cast<int64_t>(count) < size ? 1 : 0);
     bytes.resize(std::min<size_t>(2 * bytes.size(), size_t{1} << 20));
   }
   return size;
@@ -106,7 +110,7 @@ absl::StatusOr<std::optional<PartPlan::OpenFile>> PartPlan::Open(
   std::optional<OpenFile> open;
   if (format.has_groups()) {
     open = OpenGroups();
-  } else if (format.has_lines()) {
+  } else if (format.has_lines() || !format.has_rows()) {
     ASSIGN_OR_RETURN(open, OpenLines(identity.bytes()));
   }
   if (!open) return open;
@@ -157,7 +161,7 @@ absl::StatusOr<int64_t> PartPlan::GuessEnd() const {
   ASSIGN_OR_RETURN(const auto file, OpenDataFile(paths_[file_]));
   int64_t end = at_;
   while (end - at_ < part_bytes_ && end < open_->size) {
-    ASSIGN_OR_RETURN(end, LineEnd(*file, end + block_bytes - 1));
+    ASSIGN_OR_RETURN(end, RowEnd(*file, end + block_bytes - 1, !FormatOf(spec_).has_rows()));
   }
   return std::min(end, open_->size);
 }
