@@ -81,6 +81,7 @@ absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
   optimizer.staleness_rate_ = *rate;
   optimizer.delay_compensation_ = spec.delay_compensation();
   optimizer.ema_decay_ = spec.ema_decay();
+  optimizer.earlier_steps_ = kernels::EarlierSteps(spec);
   std::copy(slots.begin(), slots.end(), optimizer.slot_.begin());
   optimizer.slots_ = static_cast<int>(slots.size());
   optimizer.slots_per_row_ = optimizer_internal::kPerRow<typename O::template Rule<float>, float>;
@@ -105,7 +106,7 @@ const kernels::OptimizerSlot& Optimizer::Slot(int slot) const {
 
 kernels::OptimizerStep Optimizer::StepOf(int64_t t, int64_t staleness, double rate) const {
   COX_CHECK(t >= 1, "update number ", t);
-  return {LearningRate(t - 1) * RateFactor(staleness_rate_, staleness) * rate, t};
+  return {LearningRate(t - 1) * RateFactor(staleness_rate_, staleness) * rate, t + earlier_steps_};
 }
 
 template <typename T>

@@ -40,6 +40,8 @@ class Optimizer {
   double delay_compensation() const { return delay_compensation_; }
   // Of the moving averages of the weights, see averages.h; 0: there are none.
   double ema_decay() const { return ema_decay_; }
+  // Updates that are behind the slots from before the shard was made, see kernels::kEarlierSteps.
+  int64_t earlier_steps() const { return earlier_steps_; }
   // Of the update after `step` others.
   double LearningRate(int64_t step) const {
     return given_rate_ >= 0 ? given_rate_ : learning_rate_ * schedule_.Factor(step);
@@ -101,6 +103,7 @@ class Optimizer {
   bool slots_per_row_ = false;
   bool moves_all_rows_ = false;
   double given_rate_ = -1;
+  int64_t earlier_steps_ = 0;
 };
 
 }  // namespace coxswain::ps

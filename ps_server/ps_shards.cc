@@ -49,12 +49,24 @@ absl::StatusOr<Rows> ReadIds(const Shard& shard, const proto::ReadRows& request)
   return result;
 }
 
+Tensor GradientSteps(const Shard& shard) {
+  Tensor steps(DType::kI64, Shape{1});
+  *steps.mutable_data<int64_t>() = shard.gradient_steps() + shard.optimizer().earlier_steps();
+  return steps;
+}
+
 absl::StatusOr<Rows> Read(const ShardStore& store, const proto::ReadRows& request) {
   ASSIGN_OR_RETURN(const Shard* shard, store.Get(request.shard()));
-  if (shard->hash() != nullptr) return ReadIds(*shard, request);
-  ASSIGN_OR_RETURN(Tensor read,
-                   shard->ReadRows(request.begin(), request.count(), PartOf(*shard, request)));
-  read = AsStored(*shard, request, std::move(read));
+  Tensor read;
+  if (request.slot() == cluster::kGradientSteps) {
+    read = GradientSteps(*shard);
+  } else if (shard->hash() != nullptr) {
+    return ReadIds(*shard, request);
+  } else {
+    ASSIGN_OR_RETURN(read,
+                     shard->ReadRows(request.begin(), request.count(), PartOf(*shard, request)));
+    read = AsStored(*shard, request, std::move(read));
+  }
   Rows result;
   proto::RowsRead* rows = result.reply.mutable_rows_read();
   rows->set_dtype(static_cast<int>(read.dtype()));
@@ -63,16 +75,29 @@ absl::StatusOr<Rows> Read(const ShardStore& store, const proto::ReadRows& reques
   return result;
 }
 
+// The part that is written: weights, a slot of the optimizer, or the averages.
+absl::StatusOr<int> WrittenPart(const Shard& shard, const proto::WriteRows& request) {
+  const int slot = request.slot();
+  if (slot == cluster::kAverages && shard.averages() >= 0) return shard.averages();
+  if (slot >= 0 && slot <= shard.optimizer().slots()) return slot;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "variable '", shard.spec().variable().name(), "': wanted one of its optimizer's ",
+      shard.optimizer().slots(), " slots",
+      shard.averages() >= 0 ? " or its averages" : ", it has no averages", ", found slot ", slot));
+}
+
 absl::Status Write(const ShardStore& store, const proto::WriteRows& request,
                    const net::Message& message) {
   ASSIGN_OR_RETURN(Shard * shard, store.Get(request.shard()));
+  ASSIGN_OR_RETURN(const int part, WrittenPart(*shard, request));
   if (shard->hash() != nullptr) {
     ASSIGN_OR_RETURN(cluster::IdsAndRows written,
                      cluster::PayloadIdsAndRows(message, request.dtype(), request.shape()));
-    return shard->WriteIds(written.ids, written.rows, request.replace());
+    return part == 0 ? shard->WriteIds(written.ids, written.rows, request.replace())
+                     : shard->WritePartOfIds(written.ids, written.rows, part);
   }
   ASSIGN_OR_RETURN(Tensor rows, cluster::PayloadTensor(message, request.dtype(), request.shape()));
-  return shard->WriteRows(request.begin(), rows, request.slot());
+  return shard->WriteRows(request.begin(), rows, part);
 }
 
 // Makes a file and removes it.

@@ -101,6 +101,9 @@ class Shard {
   // none, without counting an update. Errors: InvalidArgument, ResourceExhausted; then nothing has
   // changed. With `replace`, all other rows are removed.
   absl::Status WriteIds(const Tensor& ids, const Tensor& rows, bool replace = false);
+  // The same for another part than the weights, in the shape that ReadIds returns, of ids that have
+  // rows. Errors: InvalidArgument, also for an id without a row; then nothing has changed.
+  absl::Status WritePartOfIds(const Tensor& ids, const Tensor& rows, int part);
 
   // Whether `update` can be applied: an OK here means that ApplySegment cannot fail, given that
   // Reserve has made room for the ids of all updates of the segment.

@@ -158,6 +158,28 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace
   return absl::OkStatus();
 }
 
+absl::Status Shard::WritePartOfIds(const Tensor& ids, const Tensor& rows, int part_index) {
+  if (hash_ == nullptr) return Invalid("its rows are no ids");
+  RETURN_IF_ERROR(CheckIdTensor(ids));
+  RETURN_IF_ERROR(CheckRange(0, 0, part_index));
+  const int64_t n = ids.num_elements();
+  const ShardPart& written = part(part_index);
+  RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
+  std::vector<int64_t> places(static_cast<size_t>(n));
+  hash_->Find(ids.data<int64_t>(), n, places.data());
+  const auto missing = std::find(places.begin(), places.end(), -1);
+  if (missing != places.end()) {
+    return Invalid(absl::StrCat("id ", ids.data<int64_t>()[missing - places.begin()],
+                                " has no row, of which ", written.name, " could be written"));
+  }
+  PrepareChange(places.data(), n);
+  const PartPlace to = Place(part_index);
+  ScatterRows(to.data, to.stride, written.row_bytes(), places.data(), n,
+              static_cast<const char*>(rows.raw()));
+  Touch(places.data(), n);
+  return absl::OkStatus();
+}
+
 absl::Status Shard::PrepareRestore(const proto::HashTableState& state) {
   if (hash_ == nullptr) return Invalid("its rows are no ids");
   RETURN_IF_ERROR(hash_->Resize(state));

@@ -127,6 +127,7 @@ void IndexParts::OnRead(int64_t part, uint64_t load, absl::StatusOr<Rows> rows,
   }
   proto::PartIndexed found;
   found.set_end((*rows)->end());
+  found.set_rows((*rows)->rows());
   if (wanted) held->second.rows = *std::move(rows);
   Answer(reply, std::move(found));
 }

@@ -3,11 +3,11 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/slot_rows.h"
 #include "coordinator/api/strategy_state.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
 #include "kernels/op_util.h"
-#include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 #include "runtime/tensor/limits.h"
@@ -95,39 +95,7 @@ absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const T
         DTypeName(info.dtype), info.shape.ToString(), ", found ", DTypeName(ids.dtype()),
         ids.shape().ToString(), " and ", DTypeName(rows.dtype()), rows.shape().ToString()));
   }
-  const auto count = static_cast<int64_t>(info.shards.size());
-  const size_t row_bytes = static_cast<size_t>(RowBytes(info));
-  const int64_t chunk = ChunkRows(info);
-  const char* in = static_cast<const char*>(rows.raw());
-  std::vector<std::vector<int64_t>> of_shard(info.shards.size());
-  const auto flush = [&](int64_t s) -> absl::Status {
-    std::vector<int64_t>& at = of_shard[static_cast<size_t>(s)];
-    const auto n = static_cast<int64_t>(at.size());
-    Shape shape = info.shape;
-    shape.set_dim(0, n);
-    Tensor some(DType::kI64, Shape{n}), values(info.dtype, shape);
-    for (size_t i = 0; i < at.size(); ++i) {
-      some.mutable_data<int64_t>()[i] = ids.data<int64_t>()[at[i]];
-      std::memcpy(static_cast<char*>(values.mutable_raw()) + i * row_bytes,
-                  in + static_cast<size_t>(at[i]) * row_bytes, row_bytes);
-    }
-    at.clear();
-    return WaitForStatus([&](auto done) {
-      state_->cluster.controller()->WriteIds(info.shards[s].id(), some, values, /*replace=*/false,
-                                             std::move(done));
-    });
-  };
-  for (int64_t i = 0; i < ids.dim(0); ++i) {
-    const int64_t s = HashShard(ids.data<int64_t>()[i], count);
-    of_shard[static_cast<size_t>(s)].push_back(i);
-    if (static_cast<int64_t>(of_shard[static_cast<size_t>(s)].size()) == chunk) {
-      RETURN_IF_ERROR(flush(s));
-    }
-  }
-  for (int64_t s = 0; s < count; ++s) {
-    if (!of_shard[static_cast<size_t>(s)].empty()) RETURN_IF_ERROR(flush(s));
-  }
-  return absl::OkStatus();
+  return WriteSlotOfIds(*this, info, ids, rows, /*slot=*/0);
 }
 
 absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {

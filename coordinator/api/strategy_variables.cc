@@ -8,6 +8,7 @@
 #include "coordinator/api/table_words.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/core/controller.h"
+#include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
 
@@ -55,8 +56,13 @@ absl::Status ParameterServerStrategy::State::TakeShards(
         "variable '", info->name, "': the checkpoint has ", wanted, ", the program makes ", found));
   }
   info->strategy = saved[0].strategy();
+  // A program that goes on need not know with which slots its job began.
+  proto::VariableSpec kept = spec;
+  if (const auto steps = kernels::FindParameter(there.optimizer(), kernels::kEarlierSteps)) {
+    kernels::SetParameter(kernels::kEarlierSteps, *steps, kept.mutable_optimizer());
+  }
   for (proto::ShardSpec shard : saved) {
-    *shard.mutable_variable() = spec;
+    *shard.mutable_variable() = kept;
     shard.set_ps(cluster.catalog()->PsOf(shard.id()));
     info->shards.push_back(std::move(shard));
   }

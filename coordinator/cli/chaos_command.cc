@@ -200,6 +200,9 @@ class ChaosRun {
     for (const std::string& entry : flags_.init_map) {
       command.insert(command.end(), {"--init-map", entry});
     }
+    if (flags_.init_slots != "auto") {
+      command.insert(command.end(), {"--init-slots", flags_.init_slots});
+    }
     if (flags_.quiet) command.push_back("--quiet");
     return command;
   }
@@ -259,6 +262,7 @@ class ChaosRun {
           Train({"--cluster", cluster.file()}, work_->Path("job.json"), checkpoints_);
       if (!flags_.model_dir.empty()) {
         command.insert(command.end(), {"--model-dir", flags_.model_dir});
+        if (flags_.model_slots) command.push_back("--model-slots");
       }
       if (resume) command.push_back("--resume");
       return command;

@@ -88,7 +88,10 @@ int Eval(const EvalFlags& flags) {
                                    {"examples", evaluation->examples},
                                    {"metrics", evaluation->metrics}};
   if (!evaluation->intervals.empty()) report["intervals"] = IntervalsJson(evaluation->intervals);
-  if (absl::Status s = report_output->Write(report.dump(2) + "\n"); !s.ok()) return Complain(s);
+  if (absl::Status s = report_output->Write(
+          report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+      !s.ok())
+    return Complain(s);
   return kExitDone;
 }
 
@@ -255,7 +258,9 @@ int ShowStatus(const std::string& cluster_file, const net::SecretOptions& secret
   }
   const std::string shares = SharesOfUse(used);
   if (!as_json && !shares.empty()) std::printf("rows read and updated: %s\n", shares.c_str());
-  if (as_json) std::printf("%s\n", json.dump(2).c_str());
+  if (as_json)
+    std::printf("%s\n",
+                json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
   // Another secret than theirs will not do later, either.
   const bool refused = std::any_of(answers.begin(), answers.end(), [](const auto& answer) {
     return absl::IsUnauthenticated(answer.status());

@@ -36,6 +36,8 @@ struct TrainFlags {
   bool count_visits = false;
   std::string init_from;
   std::vector<std::string> init_map;  // "old=new": names of that model
+  std::string init_slots = "auto";    // or "none"
+  bool model_slots = false;           // the model is saved with the slots of optimizers
   std::string trace;                  // a file for a trace of all tasks; empty: none
 };
 int Train(const TrainFlags& flags);

@@ -35,6 +35,8 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Datas
     return absl::StrFormat("numbers, (x - %g) / %g", t->shift, t->scale);
   }
   if (!feature.history_of().empty()) {
+    // Of data that is streamed they are not counted for this.
+    if (data.index() != nullptr) return absl::StrCat("history by ", feature.group_by());
     return absl::StrCat("history of ", WithCommas(static_cast<int64_t>(data.groups().size())),
                         " groups");
   }

@@ -134,7 +134,9 @@ int ForGroupsOfData(const RecommendFlags& flags) {
   std::printf("%s", FormatSuggestions(*suggestions).c_str());
   std::vector<std::string> unknown;
   for (const std::string& group : flags.groups) {
-    if (!runner->data().FindGroup(group)) unknown.push_back(group);
+    const auto history = runner->data().HistoryOf(group, /*in_order=*/false);
+    if (!history.ok()) return Complain(history.status());
+    if (!*history) unknown.push_back(group);
   }
   return NobodyOf(unknown, "the job's data");
 }

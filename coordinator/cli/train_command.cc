@@ -31,6 +31,7 @@
 #include "coordinator/runner/runner.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/cluster.h"
+#include "kernels/optimizers/optimizer_info.h"
 #include "runtime/base/shell.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
@@ -134,6 +135,8 @@ std::string ResumeCommand(const TrainFlags& flags) {
   add("--model-dir", flags.model_dir);
   add("--init-from", flags.init_from);
   for (const std::string& entry : flags.init_map) add("--init-map", entry);
+  if (flags.init_slots == "none") add("--init-slots", flags.init_slots);
+  if (flags.model_slots) words.push_back("--model-slots");
   if (flags.count_visits) words.push_back("--count-visits");
   if (flags.quiet) words.push_back("--quiet");
   words.push_back("--resume");
@@ -156,11 +159,17 @@ absl::Status FinishTrace(const TrainFlags& flags, TraceSession* trace) {
 }
 
 // The approximate size of the model's files.
-int64_t ModelBytes(runner::JobRunner* runner) {
+int64_t ModelBytes(const TrainFlags& flags, runner::JobRunner* runner) {
   int64_t bytes = 0;
   for (const auto& variable : runner->strategy()->variables()) {
     if (model::IsInternal(*variable) || variable->hash()) continue;
-    bytes += variable->shape.num_elements() * static_cast<int64_t>(SizeOf(variable->dtype));
+    auto of_row = static_cast<int64_t>(SizeOf(variable->dtype));
+    if (flags.model_slots) {
+      for (const kernels::SlotInfo& slot : kernels::SlotsOfKind(variable->optimizer.kind())) {
+        if (!slot.per_row) of_row += static_cast<int64_t>(SizeOf(variable->value_dtype()));
+      }
+    }
+    bytes += variable->shape.num_elements() * of_row;
   }
   return bytes;
 }
@@ -193,6 +202,7 @@ absl::Status Save(const TrainFlags& flags, const std::string& job_text,
                   const std::string& directory) {
   model::SavedModelInfo info = InfoOf(flags, job_text);
   info.steps = result.steps;
+  info.slots = flags.model_slots;
   info.metrics = result.metrics;
   return model::SaveModel(runner->strategy(), runner->data(), runner->job(), info, directory);
 }
@@ -224,7 +234,7 @@ absl::Status SaveResult(const TrainFlags& flags, const std::string& job_text,
   }
   SaveOptions options;
   options.directory = flags.model_dir;
-  options.bytes = ModelBytes(runner);
+  options.bytes = ModelBytes(flags, runner);
   if (kept) options.checkpoints = checkpoints->options().directory;
   options.places = PlacesBeside(flags.model_dir);
   options.ask = AskOnTerminal();
@@ -270,9 +280,15 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
 
 // What the model is that training goes on from is a mistake to be told before anything is begun.
 absl::Status KeepKnownIds(const TrainFlags& flags, const model::NameMap& names, job::JobSpec* job) {
+  if (flags.model_slots && flags.model_dir.empty()) {
+    return config::ConfigurationError("--model-slots: wanted --model-dir, where they are saved");
+  }
   if (flags.init_from.empty()) {
-    if (flags.init_map.empty()) return absl::OkStatus();
-    return config::ConfigurationError("--init-map: wanted --init-from, the model of the names");
+    if (!flags.init_map.empty()) {
+      return config::ConfigurationError("--init-map: wanted --init-from, the model of the names");
+    }
+    if (flags.init_slots == "auto") return absl::OkStatus();
+    return config::ConfigurationError("--init-slots: wanted --init-from, whose slots they are");
   }
   const absl::Status kept = model::KeepIds(flags.init_from, &job->dataset, names);
   if (kept.ok() || absl::IsDataLoss(kept)) return kept;
@@ -337,10 +353,10 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
     display->ShowText(DescribeFiles(epoch, come));
   };
   runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
-  runner.InitFrom(flags.init_from, *names);
+  runner.InitFrom({flags.init_from, *names, flags.init_slots != "none"});
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
-  RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(&runner)));
+  RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(flags, &runner)));
   SaveInputs(flags, job_text, &runner, checkpoints.get());
   absl::StatusOr<runner::JobResult> result = runner.Train();
   *resumable = runner.resumable();

@@ -116,8 +116,8 @@ class Controller {
   // Calls it on the loop, after this time; not when this is gone.
   void CallAfter(absl::Duration delay, std::function<void()> call);
 
-  // Rows of a shard's weights (slot 0) or optimizer slots (1..), wherever the shard is. They wait
-  // while a PS is being recovered.
+  // Rows of a shard's weights (slot 0) or optimizer slots (1..), wherever the shard is, or what the
+  // constants of runtime/cluster/control.h stand for. They wait while a PS is being recovered.
   void ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                 std::function<void(absl::StatusOr<Tensor>)> done);
   void WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done);
@@ -129,8 +129,10 @@ class Controller {
   };
   void ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
                std::function<void(absl::StatusOr<IdsRead>)> done);
-  // `replace`: all other rows of the shard are removed.
-  void WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, bool replace, DoneFn done);
+  // `replace`: all other rows of the shard are removed. With a slot, as in WriteRows, the ids have
+  // rows already.
+  void WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, bool replace, DoneFn done,
+                int slot = 0);
 
   // Continues from a checkpoint, in a new session: call it after Start and before CreateShards.
   // `path` is the checkpoint's directory. See ClosureSpec::resumed for its closures.

@@ -134,9 +134,10 @@ void Controller::WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, 
 }
 
 void Controller::WriteIds(ShardId shard, const Tensor& ids, const Tensor& rows, bool replace,
-                          DoneFn done) {
+                          DoneFn done, int slot) {
   proto::WriteRows write;
   write.set_shard(shard);
+  write.set_slot(slot);
   write.set_replace(replace);
   write.set_dtype(static_cast<int>(rows.dtype()));
   *write.mutable_shape() = graph::ToProto(rows.shape());

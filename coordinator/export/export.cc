@@ -176,7 +176,9 @@ absl::Status WriteNpz(const std::vector<SelectedRows>& all, const Facts& facts,
                       env::FileSystem* files, const std::string& path) {
   ASSIGN_OR_RETURN(auto out, NpzWriter::Create(files, path));
   for (const SelectedRows& rows : all) RETURN_IF_ERROR(WriteNpzRows(rows, out.get()));
-  RETURN_IF_ERROR(out->AddText("__metadata__", nlohmann::json(facts).dump()));
+  RETURN_IF_ERROR(out->AddText(
+      "__metadata__",
+      nlohmann::json(facts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
   return out->Finish();
 }
 
@@ -254,6 +256,13 @@ absl::Status Write(const model::SavedSource& source, const std::vector<SelectedR
   return absl::OkStatus();
 }
 
+// The text at `key`; empty: there is none, or something else.
+std::string TextIn(const nlohmann::json& json, const char* key) {
+  if (!json.is_object()) return "";
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 // A directory is replaced only if it is an export and holds nothing else, so that no other files
 // are lost.
 absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
@@ -263,14 +272,14 @@ absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
   const auto text = files->Read(absl::StrCat(target, "/", kDirectoryFacts));
   const auto json =
       nlohmann::json::parse(text.ok() ? *text : "", nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("format", "") != kFormat) {
+  if (TextIn(json, "format") != kFormat) {
     return absl::FailedPreconditionError(
         absl::StrCat(target, " is a directory, and not one that was exported: it stays"));
   }
   if (const auto all = json.find("variables"); all != json.end() && all->is_array()) {
     for (const auto& variable : *all) {
-      if (!variable.is_object() || !variable.contains("file")) continue;
-      const std::string file = variable.value("file", "");
+      const std::string file = TextIn(variable, "file");
+      if (file.empty()) continue;
       known.insert({file, RemovedFile(file)});
       if (HasMetadata(file)) known.insert(MetadataFile(file));
     }

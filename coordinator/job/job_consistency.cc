@@ -6,6 +6,9 @@ namespace coxswain::job {
 
 namespace {
 
+// Fixed, because the result depends on it. It keeps 4 workers busy with two batches each.
+constexpr int64_t kDefaultWindow = 8;
+
 const char* NameOf(ConsistencyMode mode) {
   switch (mode) {
     case ConsistencyMode::kAsync:
@@ -30,7 +33,8 @@ void CheckKeysOfModes(const JobReader& reader, const SectionView& view) {
   } kKeys[] = {{"max_staleness", ConsistencyMode::kBounded, true},
                {"replicas", ConsistencyMode::kSync, true},
                {"backup", ConsistencyMode::kSync, false},
-               {"group_size", ConsistencyMode::kHybrid, true}};
+               {"group_size", ConsistencyMode::kHybrid, true},
+               {"window", ConsistencyMode::kAsync, false}};
   for (const auto& [key, mode, wanted] : kKeys) {
     if (consistency.mode != mode && view.Given(key)) {
       reader.Error(absl::StrCat("train.consistency.", key),
@@ -39,6 +43,10 @@ void CheckKeysOfModes(const JobReader& reader, const SectionView& view) {
       reader.Error("train.consistency",
                    absl::StrCat("mode `", NameOf(mode), "` wants `", key, "`"));
     }
+  }
+  if (consistency.mode == ConsistencyMode::kAsync && view.Given("window") &&
+      !reader.job->train.deterministic) {
+    reader.Error("train.consistency.window", "only with train.deterministic");
   }
   if (!consistency.in_steps() && view.Given("reduce")) {
     reader.Error("train.consistency.reduce",
@@ -50,10 +58,35 @@ void CheckKeysOfModes(const JobReader& reader, const SectionView& view) {
   }
 }
 
+// With train.deterministic, `async` and `bounded` are synchronous steps whose batches are updates of
+// their own, in order: the same updates, of which none is late by more than it may be. With
+// microbatches CheckDeterministic refuses the job.
+void PutInOrder(const JobReader& reader, bool window_given) {
+  TrainSpec* const train = &reader.job->train;
+  Consistency* const c = &train->consistency;
+  const bool in_order = c->mode == ConsistencyMode::kAsync || c->mode == ConsistencyMode::kBounded;
+  if (!train->deterministic || !in_order || c->accumulate > 1) return;
+  if (c->mode == ConsistencyMode::kBounded) {
+    c->replicas = c->max_staleness + 1;
+    if (c->replicas > Consistency::kMostReplicas) {
+      reader.Error("train.consistency.max_staleness",
+                   absl::StrCat("with train.deterministic this many batches and one more are held "
+                                "until all are there; wanted at most ",
+                                Consistency::kMostReplicas - 1));
+      c->replicas = Consistency::kMostReplicas;
+    }
+  } else if (!window_given) {  // the key's member is `replicas`
+    c->replicas = kDefaultWindow;
+  }
+  c->mode = ConsistencyMode::kSync;
+  c->reduce = GradientReduction::kNone;
+}
+
 }  // namespace
 
 void CheckConsistency(const JobReader& reader, const SectionView& view) {
   CheckKeysOfModes(reader, view);
+  PutInOrder(reader, view.Given("window"));
   const Consistency& consistency = reader.job->train.consistency;
   if (consistency.mode == ConsistencyMode::kSync &&
       consistency.reduce != GradientReduction::kNone &&
@@ -64,7 +97,8 @@ void CheckConsistency(const JobReader& reader, const SectionView& view) {
   if (!consistency.in_steps()) return;
   if (consistency.delay_compensation != 0) {
     reader.Error("train.consistency.delay_compensation",
-                 "only where an update is of one batch, with `async` and `bounded`");
+                 "only where an update is of one batch and applied as it comes, with `async` and "
+                 "`bounded`");
   }
   if (consistency.batches() > Consistency::kMostReplicas) {
     reader.Error("train.consistency",
@@ -89,10 +123,12 @@ void CheckDeterministic(const JobReader& reader) {
     reader.Error(path, absl::StrCat("with train.deterministic ", message));
   };
   if (train->consistency.mode != ConsistencyMode::kSync) {
-    wrong(
-        "train.consistency",
-        "the order of updates must not depend on who is faster; wanted {mode: sync, replicas: N}, "
-        "of which `replicas: 1` is one batch after another");
+    wrong("train.consistency",
+          "the order of updates must not depend on who is faster; wanted the mode async, bounded "
+          "or sync, and `accumulate` only with sync");
+  }
+  if (reader.job->dataset.followed()) {
+    wrong("dataset.follow", "examples do not depend on when files come; wanted false");
   }
   if (train->consistency.backup > 0) {
     wrong("train.consistency.backup", "no batch is left for later for being slow; wanted 0");

@@ -25,7 +25,8 @@ void CheckKeys(const JobReader& reader, const SectionView& dataset) {
                  "with dataset.follow each row is for one worker; wanted exactly_once");
   }
   const ConsistencyMode mode = reader.job->train.consistency.mode;
-  if (mode != ConsistencyMode::kAsync && mode != ConsistencyMode::kBounded) {
+  const bool in_steps = mode != ConsistencyMode::kAsync && mode != ConsistencyMode::kBounded;
+  if (in_steps && !reader.job->train.deterministic) {  // CheckDeterministic refuses those
     reader.Error("train.consistency",
                  "dataset.follow has no synchronous steps; wanted the mode async or bounded");
   }

@@ -74,9 +74,10 @@ inline constexpr SchemaKey kStreamKeys[] = {
                                 "with streaming: where the coordinator keeps what it has found out "
                                 "about files, and each machine unpacked copies of packed ones; "
                                 "relative to the job file"),
-    Field<proto::StreamOptions>(KeyType::kBytes, "cache_size", "100GiB",
-                                "with streaming: bytes of unpacked copies in `cache_directory`, at "
-                                "most; those that are unused longest go first")
+    Field<proto::StreamOptions>(
+        KeyType::kBytes, "cache_size", "100GiB",
+        "with streaming: bytes of unpacked copies and of sorted groups in "
+        "`cache_directory`, at most; those that are unused longest go first")
         .Into("cache_bytes")
         .Min(1),
 };

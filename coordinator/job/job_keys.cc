@@ -440,6 +440,12 @@ constexpr SchemaKey kConsistencyKeys[] = {
                                   "how many times as many batches an update takes: microbatches")
         .Min(1)
         .Max(Consistency::kMostReplicas),
+    Key<&Consistency::replicas>(
+        "window", "=8 with `deterministic`",
+        "`async` with `deterministic`: how many batches at a time read the same state; their "
+        "updates follow one another in the order of the batches")
+        .Min(1)
+        .Max(Consistency::kMostReplicas),
     Key<&Consistency::staleness_rate>(
         "staleness_rate", "none",
         "not with `sync`, unless `reduce` is none: what the learning rate of a late gradient is "
@@ -522,9 +528,9 @@ constexpr SchemaKey kTrainKeys[] = {
     Key<&TrainSpec::deterministic>(
         "deterministic", "false",
         "the result is the same to the bit whatever the number of workers, who is killed and who "
-        "is "
-        "faster; wants `consistency` with mode sync, CPUs and no clock in what is trained, and the "
-        "job is refused where that is not so"),
+        "is faster; wants updates in a fixed order (not those of groups, or of microbatches with "
+        "`async`), CPUs and no clock in what is trained, and the job is refused where that is not "
+        "so"),
     Key<&TrainSpec::clip>("clip", "",
                           "makes gradients smaller, each step's on its worker, before they are "
                           "sent to parameter servers")
@@ -588,6 +594,10 @@ constexpr SchemaKey kEvaluateKeys[] = {
         "show", "",
         "groups (values of the history's `group_by`) whose best new items are printed (two_tower)"),
     Key<&EvaluateSpec::show_top>("show_top", "5", "how many are printed of each").Min(1),
+    Key<&EvaluateSpec::suggest_self>(
+        "suggest_self", "true",
+        "whether a group may be suggested the item of its own name, here and by `recommend`; "
+        "`false` where groups are items themselves, as packages that need packages (two_tower)"),
     Key<&EvaluateSpec::popularity_baseline>(
         "popularity_baseline", "false",
         "also measures the guess that all like the most frequent items (two_tower)"),

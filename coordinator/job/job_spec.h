@@ -149,6 +149,7 @@ struct EvaluateSpec {
   std::vector<std::string>
       show;  // groups (values of the history's group_by) to print suggestions for
   int64_t show_top = 0;
+  bool suggest_self = true;  // a group may be suggested the item of its own name
   bool popularity_baseline = false;
   std::string word_similarity, analogies;  // files; empty: none
 };

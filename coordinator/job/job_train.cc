@@ -223,7 +223,7 @@ void CheckTwoTowerKeys(const JobReader& reader, const SectionView& view) {
   if (view.Given("exclude_known") && !ranks && !RanksToo(*reader.job)) {
     reader.Error("evaluate.exclude_known", "only where items are ranked");
   }
-  for (const char* key : {"show", "show_top", "popularity_baseline"}) {
+  for (const char* key : {"show", "show_top", "suggest_self", "popularity_baseline"}) {
     if (view.Given(key) && !ranks) {
       reader.Error(absl::StrCat("evaluate.", key),
                    absl::StrCat("only for a ", KindsThat(Predicts::kItem)));
@@ -282,7 +282,7 @@ void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
   }
   evaluate->enabled = !evaluate->metrics.empty();
   for (const char* key : {"part", "metrics", "group", "exclude_known", "max_examples", "batch_size",
-                          "bootstrap", "show", "show_top", "popularity_baseline"}) {
+                          "bootstrap", "show", "show_top", "suggest_self", "popularity_baseline"}) {
     if (view.Given(key)) {
       reader.Error(
           absl::StrCat("evaluate.", key),

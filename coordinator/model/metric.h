@@ -59,6 +59,11 @@ inline double Chance(double p) {
   constexpr double kTiny = 1e-7;
   return p < kTiny ? kTiny : p > 1 - kTiny ? 1 - kTiny : p;
 }
+// The log loss of a label from 0 to 1: -y log p - (1 - y) log(1 - p).
+inline double LogLossOf(double p, double label) {
+  const double chance = Chance(p);
+  return -(label * std::log(chance) + (1 - label) * std::log1p(-chance));
+}
 
 // Calls `each(row, label, weight)` for every example; `row` has the predictions of its classes.
 template <typename Each>

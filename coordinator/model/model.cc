@@ -7,8 +7,9 @@ namespace coxswain::model {
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Create(ParameterServerStrategy* strategy,
                                                      const job::JobSpec& job,
-                                                     const PerWorkerDataset& dataset) {
-  std::unique_ptr<Model> model(new Model(strategy, job, dataset));
+                                                     const PerWorkerDataset& dataset,
+                                                     ClusterVariables::EarlierSteps earlier_steps) {
+  std::unique_ptr<Model> model(new Model(strategy, job, dataset, std::move(earlier_steps)));
   RETURN_IF_ERROR(model->parts_.CreateTables());
   RETURN_IF_ERROR(job.model->CreateVariables(&model->parts_));
   if (job.dataset.example_ids()) {

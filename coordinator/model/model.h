@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
@@ -19,11 +20,12 @@ namespace coxswain::model {
 
 class Model {
  public:
-  // Creates the model's tables and variables on the cluster.
-  // Errors: InvalidArgument naming the invalid key of the job; those of the strategy.
-  static absl::StatusOr<std::unique_ptr<Model>> Create(ParameterServerStrategy* strategy,
-                                                       const job::JobSpec& job,
-                                                       const PerWorkerDataset& dataset);
+  // Creates the model's tables and variables on the cluster. `earlier_steps`: see
+  // ClusterVariables. Errors: InvalidArgument naming the invalid key of the job; those of the
+  // strategy.
+  static absl::StatusOr<std::unique_ptr<Model>> Create(
+      ParameterServerStrategy* strategy, const job::JobSpec& job, const PerWorkerDataset& dataset,
+      ClusterVariables::EarlierSteps earlier_steps = nullptr);
 
   // One training step on a batch. Result: "loss", f32 scalar, the batch's mean. When the job's data
   // set gives "example_id", it also counts the visits of its examples; see visits.h.
@@ -56,10 +58,11 @@ class Model {
   std::string item_feature() const { return spec().item(); }
 
  private:
-  Model(ParameterServerStrategy* strategy, const job::JobSpec& job, const PerWorkerDataset& dataset)
+  Model(ParameterServerStrategy* strategy, const job::JobSpec& job, const PerWorkerDataset& dataset,
+        ClusterVariables::EarlierSteps earlier_steps)
       : strategy_(strategy),
         dataset_(dataset),
-        variables_(strategy),
+        variables_(strategy, std::move(earlier_steps)),
         parts_(&variables_, job, dataset_.data()) {}
 
   const job::ModelSpec& spec() const { return *parts_.job().model; }

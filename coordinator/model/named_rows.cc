@@ -128,8 +128,7 @@ absl::StatusOr<NamedRows> NamedRows::WithIndex(const IndexOptions& options,
   ASSIGN_OR_RETURN(const auto sample, SampleRows());
   std::vector<NearestQuery> queries;
   for (const std::vector<float>& row : sample) {
-    queries.push_back({row, {}});
-    for (int64_t id = size(); id < rows_.rows(); ++id) queries.back().exclude.push_back(id);
+    queries.push_back({row, {}, size()});
   }
   ASSIGN_OR_RETURN(const Lists best, NearestRows(rows_, queries, kRecallAt, pool));
   std::vector<std::vector<int64_t>> exact;
@@ -170,10 +169,8 @@ absl::StatusOr<std::vector<std::vector<NamedRows::Answer>>> NamedRows::Nearest(
   const bool indexed = index_ != nullptr && !exact;
   for (const Question& question : questions) {
     ASSIGN_OR_RETURN(queries.emplace_back(), QueryOf(question));
-    // Buckets of unknown values have no name, and are not in the index.
-    for (int64_t id = indexed ? rows_.rows() : size(); id < rows_.rows(); ++id) {
-      queries.back().exclude.push_back(id);
-    }
+    // Buckets of unknown values have no name. They are not in the index.
+    queries.back().end = size();
   }
   ASSIGN_OR_RETURN(const Lists found,
                    indexed ? Search(queries, top) : NearestRows(rows_, queries, top, pool));

@@ -29,15 +29,15 @@ float InverseNorm(const float* row, int64_t n) {
 // The best so far: a heap with the worst of them on top.
 class Best {
  public:
-  Best(int64_t top, std::vector<int64_t> exclude)
-      : top_(static_cast<size_t>(top)), exclude_(std::move(exclude)) {
+  Best(int64_t top, const NearestQuery& query)
+      : top_(static_cast<size_t>(top)), end_(query.end), exclude_(query.exclude) {
     std::sort(exclude_.begin(), exclude_.end());
   }
 
   void Offer(int64_t id, float cosine) {
     const Neighbour found{id, cosine};
     if (heap_.size() == top_ && !Before(found, heap_.front())) return;
-    if (std::binary_search(exclude_.begin(), exclude_.end(), id)) return;
+    if (id >= end_ || std::binary_search(exclude_.begin(), exclude_.end(), id)) return;
     if (heap_.size() == top_) {
       std::pop_heap(heap_.begin(), heap_.end(), Before);
       heap_.pop_back();
@@ -52,6 +52,7 @@ class Best {
 
  private:
   const size_t top_;
+  const int64_t end_;
   std::vector<int64_t> exclude_;
   std::vector<Neighbour> heap_;
 };
@@ -69,7 +70,7 @@ class Scan {
       const float scale = InverseNorm(query.vector.data(), dim_);
       has_direction_.push_back(scale != 0);
       for (float v : query.vector) vectors_.push_back(scale == 0 ? 0 : v * scale);
-      best_.emplace_back(top, query.exclude);
+      best_.emplace_back(top, query);
     }
     return absl::OkStatus();
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,8 +15,9 @@
 namespace coxswain::model {
 
 struct NearestQuery {
-  std::vector<float> vector;     // as long as a row
-  std::vector<int64_t> exclude;  // ids that are no answer
+  std::vector<float> vector;                          // as long as a row
+  std::vector<int64_t> exclude;                       // ids that are no answer
+  int64_t end = std::numeric_limits<int64_t>::max();  // nor are this id and those above it
 };
 
 struct Neighbour {

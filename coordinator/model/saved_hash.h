@@ -1,22 +1,25 @@
 // Hash tables of a saved model: one file with the tensors "ids" i64 [n] and "rows" [n, dim], in no
-// order.
+// order. A file of their optimizer's slots has its tensors in place of "rows".
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/model/saved_slots.h"
 #include "coxswain/strategy.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::model {
 
-// Streams a table into the file `path`. How many rows there are shows only at the end, so it needs
-// the space twice for a moment. Errors: those of the file system and of the cluster.
+// Streams these parts of a table into the file `path`. How many rows there are shows only at the
+// end, so it needs the space twice for a moment. Errors: those of the file system and of the
+// cluster; Aborted where rows come or go meanwhile.
 absl::StatusOr<std::unique_ptr<checkpoint::SafetensorsWriter>> WriteHashTable(
-    ParameterServerStrategy* strategy, const VariableInfo& info, env::FileSystem* files,
-    const std::string& path);
+    ParameterServerStrategy* strategy, const VariableInfo& info,
+    const std::vector<PartToSave>& parts, env::FileSystem* files, const std::string& path);
 
 }  // namespace coxswain::model

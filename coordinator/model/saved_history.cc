@@ -16,6 +16,7 @@ namespace {
 constexpr char kFolder[] = "history";
 constexpr char kGroups[] = "history/groups.txt";
 constexpr char kValuesFile[] = "history/values.safetensors";
+constexpr size_t kWritten = size_t{256} << 10;  // bytes of names at a time
 constexpr char kOffsets[] = "offsets", kValues[] = "values";
 
 int64_t At(const Tensor& values, int64_t i) {
@@ -30,37 +31,52 @@ absl::Status Damaged(const std::string& directory, absl::string_view what) {
 
 absl::Status WriteHistory(const data::Dataset& data, bool in_order, env::FileSystem* files,
                           const std::string& directory) {
-  if (data.groups().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t groups, data.CountGroups());
+  if (groups == 0) return absl::OkStatus();
   RETURN_IF_ERROR(files->MakeDirs(absl::StrCat(directory, "/", kFolder)));
-  RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(directory, "/", kGroups),
-                                         data::VocabularyLines(data.groups())));
-  const auto groups = static_cast<int64_t>(data.groups().size());
-  std::vector<int64_t> offsets = {0};
-  int64_t largest = 0;
-  for (int64_t group = 0; group < groups; ++group) {
-    const auto values = data.GroupHistory(group, in_order);
-    if (!values.empty()) {
-      largest = std::max(largest, *std::max_element(values.begin(), values.end()));
-    }
-    offsets.push_back(offsets.back() + static_cast<int64_t>(values.size()));
-  }
+  ASSIGN_OR_RETURN(const auto names, files->Create(absl::StrCat(directory, "/", kGroups)));
+  // There may be more than fit into memory: they are gone through for each thing that is written.
+  int64_t count = 0, largest = 0;
+  std::string lines;
+  const auto write_names = [&] {
+    const absl::Status written = names->Append(lines.data(), lines.size());
+    lines.clear();
+    return written;
+  };
+  RETURN_IF_ERROR(data.VisitGroups(in_order, [&](const std::string& name, auto values) {
+    for (const int64_t value : values) largest = std::max(largest, value);
+    count += static_cast<int64_t>(values.size());
+    lines += data::VocabularyLines({&name, 1});
+    return lines.size() < kWritten ? absl::OkStatus() : write_names();
+  }));
+  RETURN_IF_ERROR(write_names());
+  RETURN_IF_ERROR(names->Sync());
+  RETURN_IF_ERROR(names->Close());
   const bool wide = largest > std::numeric_limits<int32_t>::max();
   ASSIGN_OR_RETURN(const auto out,
                    checkpoint::SafetensorsWriter::Create(
                        files, absl::StrCat(directory, "/", kValuesFile),
                        {{kOffsets, DType::kI64, Shape{groups + 1}},
-                        {kValues, wide ? DType::kI64 : DType::kI32, Shape{offsets.back()}}}));
-  RETURN_IF_ERROR(out->Append(offsets.data(), offsets.size() * sizeof(int64_t)));
+                        {kValues, wide ? DType::kI64 : DType::kI32, Shape{count}}}));
+  std::vector<int64_t> offsets = {0};
+  int64_t offset = 0;
+  const auto write_offsets = [&] {
+    const absl::Status written = out->Append(offsets.data(), offsets.size() * sizeof(int64_t));
+    offsets.clear();
+    return written;
+  };
+  RETURN_IF_ERROR(data.VisitGroups(in_order, [&](const std::string&, auto values) {
+    offset += static_cast<int64_t>(values.size());
+    offsets.push_back(offset);
+    return offsets.size() * sizeof(int64_t) < kWritten ? absl::OkStatus() : write_offsets();
+  }));
+  RETURN_IF_ERROR(write_offsets());
   std::vector<int32_t> narrow;
-  for (int64_t group = 0; group < groups; ++group) {
-    const auto values = data.GroupHistory(group, in_order);
-    if (wide) {
-      RETURN_IF_ERROR(out->Append(values.data(), values.size() * sizeof(int64_t)));
-      continue;
-    }
+  RETURN_IF_ERROR(data.VisitGroups(in_order, [&](const std::string&, auto values) {
+    if (wide) return out->Append(values.data(), values.size() * sizeof(int64_t));
     narrow.assign(values.begin(), values.end());
-    RETURN_IF_ERROR(out->Append(narrow.data(), narrow.size() * sizeof(int32_t)));
-  }
+    return out->Append(narrow.data(), narrow.size() * sizeof(int32_t));
+  }));
   return out->Finish();
 }
 

@@ -28,7 +28,8 @@ absl::Status WriteAll(const data::Dataset& data, const job::JobSpec& job,
   const std::vector<std::string> names = FilesBelow(directory);
   manifest["files"] = names;
   ASSIGN_OR_RETURN(manifest["checksums"], ChecksumsOf(directory, names));
-  *manifest_text = manifest.dump(2) + "\n";
+  *manifest_text =
+      manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   return files->WriteAtomically(absl::StrCat(directory, "/", kSavedInputs.file), *manifest_text);
 }
 

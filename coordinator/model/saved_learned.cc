@@ -84,7 +84,7 @@ absl::Status WriteLearned(const data::Dataset& data, env::FileSystem* files,
                       {"test", data.num_examples(Part::kTest)},
                       {kDrawnFrom, checkpoint::MessageToJson(data.trained_rows())}};
   json["features"] = std::move(features);
-  return write(kFile, json.dump(2) + "\n");
+  return write(kFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::DatasetSpec* spec) {

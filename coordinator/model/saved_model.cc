@@ -1,9 +1,8 @@
-// Writing: rows of variables, the manifest, all files into a new directory. Reading: the manifest,
+// Writing: the variables, the manifest, all files into a new directory. Reading: the manifest,
 // and values into variables.
 #include "coordinator/model/saved_model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <set>
 #include <system_error>
@@ -14,17 +13,16 @@
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/copy_rows.h"
 #include "coordinator/model/model_directory.h"
-#include "coordinator/model/saved_hash.h"
 #include "coordinator/model/saved_history.h"
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/saved_side_tables.h"
+#include "coordinator/model/saved_slots.h"
 #include "coordinator/model/visits.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/replace_directory.h"
 #include "runtime/tensor/limits.h"
@@ -32,97 +30,38 @@
 namespace coxswain::model {
 namespace {
 
-constexpr int64_t kChunkBytes = 8 << 20;
-constexpr char kTensorName[] = "values";
-
 std::string FileName(const std::string& variable) {
   return absl::StrCat(absl::StrReplaceAll(variable, {{"/", "."}}), ".safetensors");
-}
-
-// Streams the rows of a variable, or its averages where it has them, in the variable's order,
-// independent of its shards; with sharding "hash", in the order of the rows' places, see
-// runtime/base/row_mix.h.
-absl::Status WriteRows(ParameterServerStrategy* strategy, const VariableInfo& info,
-                       checkpoint::SafetensorsWriter* out) {
-  const int64_t row_elements = info.rows() == 0 ? 1 : info.shape.num_elements() / info.rows();
-  const size_t row_bytes = static_cast<size_t>(row_elements) * SizeOf(info.dtype);
-  const int64_t chunk =
-      std::max<int64_t>(1, kChunkBytes / static_cast<int64_t>(std::max<size_t>(1, row_bytes)));
-  const int64_t shards = static_cast<int64_t>(info.shards.size());
-  if (info.strategy == "div") {
-    for (int64_t s = 0; s < shards; ++s) {
-      const int64_t rows = info.shards[s].rows();
-      for (int64_t begin = 0; begin < rows; begin += chunk) {
-        ASSIGN_OR_RETURN(Tensor part,
-                         strategy->ReadShard(info, static_cast<int>(s), begin,
-                                             std::min(chunk, rows - begin), Values::kAverages));
-        RETURN_IF_ERROR(out->Append(part.raw(), part.bytes()));
-      }
-    }
-    return absl::OkStatus();
-  }
-  // Row (or place) r is row r / shards of shard r % shards.
-  std::string block;
-  const int64_t longest = info.shards[0].rows();
-  for (int64_t begin = 0; begin < longest; begin += chunk) {
-    std::vector<Tensor> parts;
-    int64_t total = 0;
-    for (int64_t s = 0; s < shards; ++s) {
-      const int64_t count = std::min(chunk, info.shards[s].rows() - begin);
-      if (count <= 0) {
-        parts.emplace_back();
-        continue;
-      }
-      ASSIGN_OR_RETURN(Tensor part, strategy->ReadShard(info, static_cast<int>(s), begin, count,
-                                                        Values::kAverages));
-      total += count;
-      parts.push_back(std::move(part));
-    }
-    block.resize(static_cast<size_t>(total) * row_bytes);
-    for (int64_t i = 0; i < total; ++i) {
-      const Tensor& part = parts[static_cast<size_t>(i % shards)];
-      std::memcpy(
-          block.data() + static_cast<size_t>(i) * row_bytes,
-          static_cast<const char*>(part.raw()) + static_cast<size_t>(i / shards) * row_bytes,
-          row_bytes);
-    }
-    RETURN_IF_ERROR(out->Append(block.data(), block.size()));
-  }
-  return absl::OkStatus();
 }
 
 // The variables' entries in the manifest, see saved_reader.h.
 absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* strategy,
                                                       const data::Dataset& data,
-                                                      const job::JobSpec& job,
+                                                      const job::JobSpec& job, bool slots,
                                                       env::FileSystem* files,
                                                       const std::string& directory) {
   auto written = nlohmann::ordered_json::array();
   for (const auto& info : strategy->variables()) {
     if (IsInternal(*info)) continue;
     const std::string path = absl::StrCat(directory, "/", FileName(info->name));
-    std::unique_ptr<checkpoint::SafetensorsWriter> out;
-    if (info->hash()) {
-      ASSIGN_OR_RETURN(out, WriteHashTable(strategy, *info, files, path));
-    } else {
-      ASSIGN_OR_RETURN(out, checkpoint::SafetensorsWriter::Create(
-                                files, path, {{kTensorName, info->dtype, info->shape}},
-                                {{"variable", info->name}}));
-      RETURN_IF_ERROR(WriteRows(strategy, *info, out.get()));
-      RETURN_IF_ERROR(out->Finish());
-    }
+    ASSIGN_OR_RETURN(const nlohmann::ordered_json values,
+                     WriteValues(strategy, *info, files, path));
     nlohmann::ordered_json entry = {
         {"name", info->name},
         {"dtype", std::string(DTypeName(info->dtype))},
         {"shape", std::vector<int64_t>(info->shape.dims().begin(), info->shape.dims().end())},
         {"table", info->table},
-        {"file", FileName(info->name)},
-        {"bytes", out->bytes()},
-        {"crc32", out->crc32()}};
+        {"file", FileName(info->name)}};
+    entry.update(values);
     if (info->hash()) entry["hash"] = true;
     if (!info->hash() && info->strategy == "hash") entry["row_order"] = "hash";
     const std::string feature = VocabularyOf(job, info->name);
     if (data.vocabulary(feature) != nullptr) entry["vocabulary"] = feature;
+    if (slots) {
+      ASSIGN_OR_RETURN(auto kept, WriteSlots(strategy, *info, files, directory,
+                                             absl::StrCat(kSlotsFolder, FileName(info->name))));
+      if (!kept.is_null()) entry["slots"] = std::move(kept);
+    }
     written.push_back(std::move(entry));
   }
   return written;
@@ -132,7 +71,13 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
 std::vector<std::string> WithoutVariables(const std::vector<std::string>& names,
                                           const nlohmann::ordered_json& variables) {
   std::set<std::string> of_variables;
-  for (const auto& variable : variables) of_variables.insert(variable["file"].get<std::string>());
+  for (const auto& variable : variables) {
+    of_variables.insert(variable["file"].get<std::string>());
+    const auto slots = variable.find("slots");
+    if (slots != variable.end() && slots->contains("file")) {
+      of_variables.insert((*slots)["file"].get<std::string>());
+    }
+  }
   std::vector<std::string> others;
   for (const std::string& name : names) {
     if (of_variables.count(name) == 0) others.push_back(name);
@@ -145,7 +90,7 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
                         const job::JobSpec& job, const SavedModelInfo& info, env::FileSystem* files,
                         const std::string& directory) {
   ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
-                   WriteVariables(strategy, data, job, files, directory));
+                   WriteVariables(strategy, data, job, info.slots, files, directory));
   RETURN_IF_ERROR(WriteInputFiles(data, job, info, files, directory));
   nlohmann::ordered_json manifest = ManifestOf(job, info, kSavedModel);
   manifest["steps"] = info.steps;
@@ -156,8 +101,9 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
   manifest["variables"] = std::move(variables);
   manifest["files"] = names;
   manifest["checksums"] = std::move(checksums);
-  return files->WriteAtomically(absl::StrCat(directory, "/", kModelManifest),
-                                manifest.dump(2) + "\n");
+  return files->WriteAtomically(
+      absl::StrCat(directory, "/", kModelManifest),
+      manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace

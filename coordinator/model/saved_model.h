@@ -4,9 +4,11 @@
 //   model.json              format, variables, shapes, steps, metrics, checksums of all files; see
 //                           saved_manifest.h
 //   NAME.safetensors        one file a variable, in the order of its rows ("/" becomes ".")
-//   features.json what was learned from the data, see saved_learned.h history/ the users' items in
-//   training, see saved_history.h joined/ the tables that the job joins, see saved_side_tables.h
-//   vocabulary/FEATURE.txt one value a line, by id, see runtime/data/vocabulary_file.h
+//   slots/NAME.safetensors  what its optimizer keeps, where that is asked for; see saved_slots.h
+//   features.json           what was learned from the data, see saved_learned.h
+//   history/                the users' items in training, see saved_history.h
+//   joined/                 the tables that the job joins, see saved_side_tables.h
+//   vocabulary/FEATURE.txt  one value a line, by id, see runtime/data/vocabulary_file.h
 //
 // It is written in a directory beside it, "<directory>.<16 digits>.tmp", which is renamed when it
 // is complete. model.json lists the files of the model.
@@ -32,6 +34,7 @@ struct SavedModelInfo {
   std::string job_file;  // its path; relative paths in the job start at its directory
   std::vector<std::string> overrides;
   int64_t steps = 0;
+  bool slots = false;  // what optimizers keep is saved, too; see saved_slots.h
   std::map<std::string, double> metrics;
 };
 

@@ -5,7 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "coordinator/model/saved_manifest.h"
+#include "kernels/optimizers/optimizer_spec.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
@@ -19,7 +21,8 @@ using nlohmann::json;
 
 // Names of tensors: in a model's files, and in a checkpoint's shards.
 constexpr char kValues[] = "values", kRows[] = "rows", kIds[] = "ids";
-constexpr char kWeights[] = "weights", kAverages[] = "ema", kShardIds[] = "id";
+constexpr char kAverages[] = "ema", kShardIds[] = "id";
+constexpr int64_t kMostSteps = int64_t{1} << 53;
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, ": ", what));
@@ -63,6 +66,40 @@ absl::StatusOr<SavedVariable> ParseVariable(const json& entry, const std::string
   return variable;
 }
 
+// The file of `entry`, with its bytes and its checksum where it tells them.
+void ReadFile(const json& entry, checkpoint::RowFiles::File* file) {
+  const auto bytes = entry.find("bytes"), crc32 = entry.find("crc32");
+  file->has_crc32 = bytes != entry.end() && bytes->is_number_unsigned() && crc32 != entry.end() &&
+                    crc32->is_number_unsigned();
+  if (!file->has_crc32) return;
+  file->bytes = bytes->get<uint64_t>();
+  file->crc32 = crc32->get<uint32_t>();
+}
+
+bool IsFileName(const std::string& name) { return !name.empty() && !absl::StrContains(name, '/'); }
+
+bool IsSlotsFile(absl::string_view name) {
+  return absl::ConsumePrefix(&name, kSlotsFolder) && IsFileName(std::string(name));
+}
+
+// What a variable's entry says of its slots.
+absl::StatusOr<SavedOptimizer> ParseSlots(const json& slots, const std::string& variable,
+                                          const std::string& path, std::string* file) {
+  SavedOptimizer optimizer;
+  if (slots.is_object()) {
+    optimizer.kind = StringOf(slots, "optimizer");
+    const auto steps = slots.find("steps"), weights = slots.find("weights");
+    if (steps != slots.end() && steps->is_number_integer()) optimizer.steps = steps->get<int64_t>();
+    optimizer.weights = weights != slots.end() && weights->is_boolean() && weights->get<bool>();
+    *file = StringOf(slots, "file");
+  }
+  const bool good = !optimizer.kind.empty() && optimizer.steps >= 0 &&
+                    optimizer.steps <= kMostSteps && (file->empty() || IsSlotsFile(*file));
+  if (good) return optimizer;
+  return Damaged(path, absl::StrCat("variable ", data::Quoted(variable),
+                                    ": its slots are not described by optimizer, steps and file"));
+}
+
 absl::Status CheckVariables(const json& manifest, const std::string& path) {
   const auto variables = manifest.find("variables");
   if (variables == manifest.end() || !variables->is_array()) {
@@ -85,7 +122,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
   for (const json& entry : manifest["variables"]) {
     ASSIGN_OR_RETURN(SavedVariable variable, ParseVariable(entry, path));
     const std::string name = StringOf(entry, "file");
-    if (name.empty() || absl::StrContains(name, '/')) {
+    if (!IsFileName(name)) {
       return Damaged(path, absl::StrCat("variable ", data::Quoted(variable.name), ": file ",
                                         data::Quoted(name), " is no file's name"));
     }
@@ -93,20 +130,22 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
     checkpoint::RowFiles::File& file = piece.whole;
     file.path = absl::StrCat(directory, "/", name);
     if (variable.shape.rank() > 0) piece.rows = std::max<int64_t>(0, variable.shape.dim(0));
-    const auto bytes = entry.find("bytes"), crc32 = entry.find("crc32");
-    file.has_crc32 = bytes != entry.end() && bytes->is_number_unsigned() && crc32 != entry.end() &&
-                     crc32->is_number_unsigned();
-    if (file.has_crc32) {
-      file.bytes = bytes->get<uint64_t>();
-      file.crc32 = crc32->get<uint32_t>();
-    }
+    ReadFile(entry, &file);
     source.variables_.push_back(std::move(variable));
     const std::string order = StringOf(entry, "row_order");
     if (!order.empty() && order != "hash") {
       return Damaged(path, absl::StrCat("variable ", data::Quoted(source.variables_.back().name),
                                         ": its row_order is ", data::Quoted(order)));
     }
-    source.pieces_.push_back({order.empty() ? "div" : order, {std::move(piece)}});
+    Pieces pieces{order.empty() ? "div" : order, {std::move(piece)}};
+    if (const auto slots = entry.find("slots"); slots != entry.end()) {
+      std::string file_name;
+      ASSIGN_OR_RETURN(pieces.optimizer,
+                       ParseSlots(*slots, source.variables_.back().name, path, &file_name));
+      if (!file_name.empty()) pieces.slots.path = absl::StrCat(directory, "/", file_name);
+      ReadFile(*slots, &pieces.slots);
+    }
+    source.pieces_.push_back(std::move(pieces));
   }
   return source;
 }
@@ -184,6 +223,13 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
     piece.rows = saved.shard().rows();
     piece.places = saved.has_hash() ? saved.hash().places() : piece.rows;
     piece.applied = saved.applied();
+    if (!spec.optimizer().kind().empty()) {
+      auto& optimizer = source.pieces_[at].optimizer;
+      if (!optimizer) optimizer = SavedOptimizer{spec.optimizer().kind(), 0, averages};
+      const int64_t steps =
+          std::min(kMostSteps, saved.gradient_steps()) + kernels::EarlierSteps(spec.optimizer());
+      optimizer->steps = std::max(optimizer->steps, std::min(kMostSteps, steps));
+    }
     source.pieces_[at].pieces.push_back(std::move(piece));
   }
   return source;
@@ -199,17 +245,52 @@ absl::StatusOr<SavedVariable> SavedSource::Find(const std::string& name) const {
                                           data::Alternatives(name, names)));
 }
 
+size_t SavedSource::IndexOf(const std::string& name) const {
+  size_t at = 0;
+  while (variables_[at].name != name) ++at;
+  return at;
+}
+
 absl::StatusOr<SavedRows> SavedSource::Open(const std::string& name) const {
   SavedRows rows;
   ASSIGN_OR_RETURN(rows.variable_, Find(name));
-  size_t at = 0;
-  while (variables_[at].name != name) ++at;
-  const Pieces& of = pieces_[at];
+  rows.values_ = checkpoint_ ? (rows.variable_.averages ? kAverages : kWeightsPart)
+                             : (rows.variable_.hash ? kRows : kValues);
+  return OpenFiles(std::move(rows), pieces_[IndexOf(name)]);
+}
+
+absl::StatusOr<std::optional<SavedOptimizer>> SavedSource::OptimizerOf(
+    const std::string& name) const {
+  RETURN_IF_ERROR(Find(name).status());
+  return pieces_[IndexOf(name)].optimizer;
+}
+
+absl::StatusOr<SavedRows> SavedSource::OpenPart(const std::string& name, const std::string& part,
+                                                bool per_row) const {
+  SavedRows rows;
+  ASSIGN_OR_RETURN(rows.variable_, Find(name));
+  Pieces of = pieces_[IndexOf(name)];
+  if (!of.optimizer || (!checkpoint_ && of.slots.path.empty())) {
+    return Damaged(path_, absl::StrCat("variable ", data::Quoted(name), " has no ", part));
+  }
+  SavedVariable& variable = rows.variable_;
+  if (part != kWeightsPart && variable.dtype == DType::kBF16) variable.dtype = DType::kF32;
+  if (part == kWeightsPart && variable.begins_in_bf16) variable.dtype = DType::kBF16;
+  const bool scalar = variable.shape.rank() == 0;
+  if (per_row) variable.shape = Shape{scalar ? 1 : variable.shape.dim(0)};
+  rows.values_ = part;
+  if (!checkpoint_) {
+    of.pieces[0].whole = of.slots;
+    if (scalar) of.pieces[0].rows = 1;
+  }
+  return OpenFiles(std::move(rows), of);
+}
+
+absl::StatusOr<SavedRows> SavedSource::OpenFiles(SavedRows rows, const Pieces& of) const {
+  const std::string& name = rows.variable_.name;
   const bool mixed = of.strategy == "hash" && !rows.variable_.hash;
   if (mixed && rows.variable_.shape.rank() > 0) rows.mix_.emplace(rows.variable_.shape.dim(0));
   rows.interleaved_ = (of.strategy == "mod" || mixed) && of.pieces.size() > 1;
-  rows.values_ = checkpoint_ ? (rows.variable_.averages ? kAverages : kWeights)
-                             : (rows.variable_.hash ? kRows : kValues);
   rows.ids_ = checkpoint_ ? kShardIds : kIds;
   rows.has_free_rows_ = checkpoint_ && rows.variable_.hash;
   std::vector<Piece> pieces = of.pieces;

@@ -38,6 +38,17 @@ struct SavedVariable {
   bool begins_in_bf16 = false;
 };
 
+// The optimizer of a variable whose slots were saved too.
+struct SavedOptimizer {
+  std::string kind;
+  int64_t steps = 0;     // updates with gradients that the slots have behind them
+  bool weights = false;  // the rows of the variable are averages; its weights are saved beside them
+};
+// What is saved beside the rows of a variable: a slot of the optimizer by its name, or the weights.
+inline constexpr char kWeightsPart[] = "weights";
+// Of a model: where the files of slots are in its directory.
+inline constexpr char kSlotsFolder[] = "slots/";
+
 // One variable, open.
 class SavedRows {
  public:
@@ -174,6 +185,13 @@ class SavedSource {
   // Opens the variable's files and checks their headers against the manifest. Errors: as Find;
   // DataLoss.
   absl::StatusOr<SavedRows> Open(const std::string& name) const;
+  // Nullopt for a variable without optimizer, and one that was saved without slots. Errors: as
+  // Find.
+  absl::StatusOr<std::optional<SavedOptimizer>> OptimizerOf(const std::string& name) const;
+  // A slot of that optimizer, or kWeightsPart where it has `weights`: as the rows of a variable, of
+  // shape [rows] where there is one value a row (`per_row`). Errors: as Open.
+  absl::StatusOr<SavedRows> OpenPart(const std::string& name, const std::string& part,
+                                     bool per_row) const;
   // Loads all rows. Errors: as Open; ResourceExhausted when rows have to be copied from a
   // checkpoint's shards and there is not enough memory.
   absl::StatusOr<SavedTensors> Load(const std::string& name) const;
@@ -198,7 +216,12 @@ class SavedSource {
   struct Pieces {
     std::string strategy;  // see ps_server/shard_layout.h
     std::vector<Piece> pieces;
+    std::optional<SavedOptimizer> optimizer = {};
+    checkpoint::RowFiles::File slots = {};  // of a model
   };
+  size_t IndexOf(const std::string& name) const;  // of a variable that Find finds
+  // The variable's files, open; which tensor has its rows is given, as is what `rows` begins with.
+  absl::StatusOr<SavedRows> OpenFiles(SavedRows rows, const Pieces& of) const;
 
   std::string path_;
   std::string words_;  // where vocabularies are; empty: in path_

@@ -68,9 +68,7 @@ absl::StatusOr<SavedTensors> SavedSource::LoadTable(const std::string& name,
   if (!checkpoint_ || !saved.variable.table) {
     return absl::InternalError(absl::StrCat("'", name, "' is no table of a checkpoint"));
   }
-  size_t at = 0;
-  while (variables_[at].name != name) ++at;
-  std::vector<Piece> pieces = pieces_[at].pieces;
+  std::vector<Piece> pieces = pieces_[IndexOf(name)].pieces;
   std::sort(pieces.begin(), pieces.end(),
             [](const Piece& a, const Piece& b) { return a.index < b.index; });
   TableFiles files;

@@ -1,5 +1,5 @@
-// What is read (the model or checkpoint), which features keep their ids, which row of the model is
-// which row of a table (RowMap), and copying: dense variables, hash tables, tables.
+// What is read (the model or checkpoint), which features keep their ids, which variable of the
+// model fits which of the job's (WarmSource), which row is which row of a table, copying (Taker).
 #include "coordinator/model/warm_start.h"
 
 #include <algorithm>
@@ -11,18 +11,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/api/variable_info.h"
 #include "coordinator/model/copy_rows.h"
+#include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/visits.h"
+#include "kernels/optimizers/optimizer_info.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/cluster/control.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
-#include "runtime/tensor/limits.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain::model {
 namespace {
@@ -35,9 +38,26 @@ bool IsModel(const std::string& directory) {
 absl::StatusOr<SavedSource> OpenSource(const std::string& directory) {
   if (IsModel(directory)) return SavedSource::OpenModel(directory);
   auto checkpoint = SavedSource::OpenCheckpoint(directory, std::nullopt);
+  if (checkpoint.ok()) {
+    RETURN_IF_ERROR(NameRows(directory, &*checkpoint));
+    return checkpoint;
+  }
   if (!absl::IsNotFound(checkpoint.status())) return checkpoint;
   return absl::NotFoundError(
       absl::StrCat(directory, ": wanted a saved model, or checkpoints, found neither"));
+}
+
+// Where a model's features.json and vocabularies are; empty: nowhere.
+absl::StatusOr<std::string> LearnedOf(const std::string& directory) {
+  if (IsModel(directory)) return directory;
+  ASSIGN_OR_RETURN(const SavedSource source, OpenSource(directory));
+  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                   checkpoint::ReadManifest(env::NewRealFileSystem().get(), source.path()));
+  std::string inputs = InputsOf(directory);
+  const absl::Status fit = CheckInputsFit(inputs, manifest, source.path());
+  if (absl::IsNotFound(fit) || absl::IsFailedPrecondition(fit)) return std::string();
+  RETURN_IF_ERROR(fit);
+  return inputs;
 }
 
 // Whether the job would learn the same kind of thing of the feature.
@@ -52,52 +72,34 @@ bool LearnsAlike(const proto::DatasetSpec& spec, const proto::FeatureSpec& featu
   return data::LearnsVocabulary(feature, spec) && !learned.vocabulary_file().empty();
 }
 
-// The model's row for each row of a table; -1: it has none.
-struct RowMap {
-  int64_t same = 0;  // the first rows, which are the model's
-  std::vector<int64_t> behind;
-
-  int64_t taken() const {
-    return same + std::count_if(behind.begin(), behind.end(), [](int64_t row) { return row >= 0; });
-  }
-};
+}  // namespace
 
 class Taker {
  public:
-  Taker(const SavedSource& source, const job::JobSpec& job, const data::Dataset& data,
-        ParameterServerStrategy* strategy, const NameMap& names)
-      : source_(source), job_(job), data_(data), strategy_(strategy), names_(names) {}
+  Taker(const WarmSource& from, ParameterServerStrategy* strategy)
+      : from_(from), source_(from.source_), names_(from.from_.names), strategy_(strategy) {}
 
   absl::StatusOr<WarmStart> Take();
 
  private:
   using Info = std::shared_ptr<const VariableInfo>;
+  using Match = WarmSource::Match;
 
   // Each entry of the map stands for a variable of the job and one of the model.
   absl::Status CheckNames() const;
-  absl::Status TakeVariable(const Info& info, const SavedVariable& saved);
-  absl::Status TakeDense(const Info& info, const SavedRows& rows);
-  absl::Status TakeHash(const Info& info, const SavedRows& rows);
-  absl::Status TakeTable(const Info& info, const SavedRows& rows);
-  // Nothing, with the reason in result_.fresh, where rows stand for other things.
-  absl::StatusOr<std::optional<RowMap>> MapRows(const VariableInfo& info, const SavedRows& rows);
+  absl::Status TakeVariable(const Info& info, const Match& match);
+  // What the optimizer keeps of the rows that were taken. `map`: of a table that has no ids.
+  absl::Status TakeSlots(const Info& info, const Match& match, const std::optional<RowMap>& map);
+  absl::Status CopyPart(const Info& info, const SavedRows& rows, const std::optional<RowMap>& map,
+                        const PartOfRows& part);
+  absl::StatusOr<RowMap> MapRows(const VariableInfo& info, const SavedRows& rows) const;
   absl::StatusOr<RowMap> MapWords(const VariableInfo& info, const SavedRows& rows,
-                                  const std::vector<std::string>& values);
-  absl::Status CopyMapped(const Info& info, const SavedRows& rows, const RowMap& map);
-  absl::Status CopyBehind(const VariableInfo& info, const SavedRows& rows, const RowMap& map);
-  void Taken(const VariableInfo& info, const SavedRows& rows, int64_t taken, int64_t fresh) {
-    const std::string& name = rows.variable().name;
-    result_.taken.push_back({info.name, name == info.name ? "" : name, taken, fresh});
-  }
-  void Fresh(const VariableInfo& info, absl::string_view why) {
-    result_.fresh.push_back(absl::StrCat(info.name, ": ", why));
-  }
+                                  const std::vector<std::string>& values) const;
 
+  const WarmSource& from_;
   const SavedSource& source_;
-  const job::JobSpec& job_;
-  const data::Dataset& data_;
-  ParameterServerStrategy* const strategy_;
   const NameMap& names_;
+  ParameterServerStrategy* const strategy_;
   WarmStart result_;
 };
 
@@ -109,7 +111,7 @@ absl::Status Taker::CheckNames() const {
     if (IsInternal(*info)) continue;
     wanted.push_back(info->name);
     int used = -1;
-    const std::string old_name = names_.OldVariable(job_, info->name, &used);
+    const std::string old_name = names_.OldVariable(*from_.job_, info->name, &used);
     if (used < 0) continue;
     in_job[static_cast<size_t>(used)] = true;
     if (source_.Find(old_name).ok()) in_model[static_cast<size_t>(used)] = true;
@@ -133,16 +135,14 @@ absl::StatusOr<WarmStart> Taker::Take() {
   std::set<std::string> used;
   for (const Info& info : strategy_->variables()) {
     if (IsInternal(*info)) continue;
-    int entry = -1;
-    const auto saved = source_.Find(names_.OldVariable(job_, info->name, &entry));
-    if (absl::IsNotFound(saved.status())) {
-      Fresh(*info, "the model does not have it");
+    ASSIGN_OR_RETURN(const Match match, from_.Find(*info, strategy_->ema_decay() > 0));
+    if (match.there) used.insert(match.saved);
+    if (!match.fresh.empty()) {
+      result_.fresh.push_back(absl::StrCat(info->name, ": ", match.fresh));
       continue;
     }
-    RETURN_IF_ERROR(saved.status());
-    used.insert(saved->name);
     RETURN_IF_ERROR(
-        Annotate(TakeVariable(info, *saved), absl::StrCat("initial values from ", source_.path())));
+        Annotate(TakeVariable(info, match), absl::StrCat("initial values from ", source_.path())));
   }
   for (const SavedVariable& saved : source_.variables()) {
     if (used.count(saved.name) == 0) result_.left.push_back(saved.name);
@@ -150,43 +150,53 @@ absl::StatusOr<WarmStart> Taker::Take() {
   return std::move(result_);
 }
 
-absl::Status Taker::TakeVariable(const Info& info, const SavedVariable& saved) {
-  if (saved.table != info->table || saved.hash != info->hash()) {
-    const auto kind = [](bool table, bool hash) {
-      return hash ? "a hash table" : table ? "a table" : "a dense variable";
-    };
-    Fresh(*info, absl::StrCat("it is ", kind(saved.table, saved.hash), " in the model and ",
-                              kind(info->table, info->hash()), " in the job"));
-    return absl::OkStatus();
+absl::Status Taker::TakeVariable(const Info& info, const Match& match) {
+  ASSIGN_OR_RETURN(const SavedRows rows, source_.Open(match.saved));
+  WarmStart::Rows taken{info->name, match.saved == info->name ? "" : match.saved, 1, 0};
+  std::optional<RowMap> map;
+  if (info->hash()) {
+    ASSIGN_OR_RETURN(taken.taken, CopyIds(rows, *info, strategy_));
+  } else if (info->table) {
+    ASSIGN_OR_RETURN(map, MapRows(*info, rows));
+    taken.taken = map->taken();
+    taken.fresh = info->rows() - taken.taken;
+    RETURN_IF_ERROR(CopyMapped(rows, *info, *map, strategy_));
+  } else {
+    RETURN_IF_ERROR(CopyDense(rows, info, strategy_));
   }
-  ASSIGN_OR_RETURN(const SavedRows rows, source_.Open(saved.name));
-  const Shape& shape = rows.variable().shape;
-  const bool same_rows = info->table || shape == info->shape;
-  if (rows.variable().dtype != info->dtype || rows.row_elements() != info->row_elements() ||
-      !same_rows) {
-    Fresh(*info, absl::StrCat("it is ", DTypeName(rows.variable().dtype), shape.ToString(),
-                              " in the model and ", DTypeName(info->dtype), info->shape.ToString(),
-                              " in the job"));
-    return absl::OkStatus();
-  }
-  if (info->hash()) return TakeHash(info, rows);
-  return info->table ? TakeTable(info, rows) : TakeDense(info, rows);
+  result_.taken.push_back(std::move(taken));
+  if (!match.fresh_slots.empty()) result_.fresh_slots[match.fresh_slots].push_back(info->name);
+  return match.optimizer.empty() ? absl::OkStatus() : TakeSlots(info, match, map);
 }
 
-absl::Status Taker::TakeDense(const Info& info, const SavedRows& rows) {
-  RETURN_IF_ERROR(CopyDense(rows, info, strategy_));
-  Taken(*info, rows, 1, 0);
-  return absl::OkStatus();
+absl::Status Taker::CopyPart(const Info& info, const SavedRows& rows,
+                             const std::optional<RowMap>& map, const PartOfRows& part) {
+  if (info->hash()) return CopyIds(rows, *info, strategy_, part).status();
+  return map ? CopyMapped(rows, *info, *map, strategy_, part)
+             : CopyDense(rows, info, strategy_, part);
 }
 
-absl::Status Taker::TakeHash(const Info& info, const SavedRows& rows) {
-  ASSIGN_OR_RETURN(const int64_t taken, CopyIds(rows, *info, strategy_));
-  Taken(*info, rows, taken, 0);
+absl::Status Taker::TakeSlots(const Info& info, const Match& match,
+                              const std::optional<RowMap>& map) {
+  ++result_.with_slots;
+  if (match.weights) {
+    // With the weights the averages begin anew, so they come behind.
+    ASSIGN_OR_RETURN(const SavedRows weights,
+                     source_.OpenPart(match.saved, kWeightsPart, /*per_row=*/false));
+    RETURN_IF_ERROR(CopyPart(info, weights, map, {}));
+    ASSIGN_OR_RETURN(const SavedRows averages, source_.Open(match.saved));
+    RETURN_IF_ERROR(CopyPart(info, averages, map, {cluster::kAverages, false}));
+  }
+  int slot = 0;
+  for (const kernels::SlotInfo& of : kernels::SlotsOfKind(match.optimizer)) {
+    ASSIGN_OR_RETURN(const SavedRows rows, source_.OpenPart(match.saved, of.name, of.per_row));
+    RETURN_IF_ERROR(CopyPart(info, rows, map, {++slot, of.per_row}));
+  }
   return absl::OkStatus();
 }
 
 absl::StatusOr<RowMap> Taker::MapWords(const VariableInfo& info, const SavedRows& rows,
-                                       const std::vector<std::string>& values) {
+                                       const std::vector<std::string>& values) const {
   ASSIGN_OR_RETURN(const SavedWords words,
                    SavedWords::Load(source_.WordsPath(rows.variable().vocabulary)));
   const auto known = static_cast<int64_t>(words.words().size());
@@ -207,82 +217,113 @@ absl::StatusOr<RowMap> Taker::MapWords(const VariableInfo& info, const SavedRows
   return map;
 }
 
-absl::StatusOr<std::optional<RowMap>> Taker::MapRows(const VariableInfo& info,
-                                                     const SavedRows& rows) {
-  const std::string feature = VocabularyOf(job_, info.name);
-  if (const std::vector<std::string>* values = data_.vocabulary(feature)) {
-    if (!rows.variable().vocabulary.empty()) return MapWords(info, rows, *values);
-    Fresh(info, source_.is_checkpoint()
-                    ? "a checkpoint does not tell which values its rows are of; the saved model "
-                      "does (--model-dir)"
-                    : "its rows have no vocabulary in the model");
-    return std::nullopt;
+absl::StatusOr<RowMap> Taker::MapRows(const VariableInfo& info, const SavedRows& rows) const {
+  const std::string feature = VocabularyOf(*from_.job_, info.name);
+  if (const std::vector<std::string>* values = from_.data_->vocabulary(feature)) {
+    return MapWords(info, rows, *values);
   }
   RowMap map;
   map.same = std::min(rows.rows(), info.rows());
+  map.behind.assign(static_cast<size_t>(info.rows() - map.same), -1);
+  return map;
+}
+
+absl::StatusOr<WarmSource> WarmSource::Open(const InitialModel& from, const job::JobSpec& job,
+                                            const data::Dataset& data) {
+  ASSIGN_OR_RETURN(SavedSource source, OpenSource(from.directory));
+  return WarmSource(from, std::move(source), job, data);
+}
+
+std::string WarmSource::OtherRows(const VariableInfo& info, const SavedRows& rows) const {
+  const std::string feature = VocabularyOf(*job_, info.name);
+  const bool words = !rows.variable().vocabulary.empty();
+  if (data_->vocabulary(feature) != nullptr) {
+    if (words) return "";
+    return source_.is_checkpoint()
+               ? absl::StrCat("nothing tells which values its rows are of: ",
+                              InputsOf(source_.path()), " is not there, or is of another job; a ",
+                              "saved model tells it (--model-dir)")
+               : "its rows have no vocabulary in the model";
+  }
   // More indices are there (libsvm): the model's are the first.
-  const auto& learned = data_.learned();
+  const auto& learned = data_->learned();
   const bool of_numbers = std::any_of(learned.begin(), learned.end(), [&](const auto& l) {
     return l.name() == feature && l.numbers() > 0;
   });
-  if (rows.variable().vocabulary.empty() && (rows.rows() == info.rows() || of_numbers)) {
-    map.behind.assign(static_cast<size_t>(info.rows() - map.same), -1);
-    return map;
-  }
-  Fresh(info, absl::StrCat("it has ", rows.rows(), " rows in the model and ", info.rows(),
-                           " in the job, which are not of the same values"));
-  return std::nullopt;
+  if (!words && (rows.rows() == info.rows() || of_numbers)) return "";
+  return absl::StrCat("it has ", rows.rows(), " rows in the model and ", info.rows(),
+                      " in the job, which are not of the same values");
 }
 
-absl::Status Taker::TakeTable(const Info& info, const SavedRows& rows) {
-  ASSIGN_OR_RETURN(const std::optional<RowMap> map, MapRows(*info, rows));
-  if (!map || rows.row_bytes() == 0) return absl::OkStatus();
-  constexpr int64_t kFew = 4096;
-  const int64_t moved = map->taken() - map->same;
-  if (info->strategy == "hash" || moved > kFew) {
-    RETURN_IF_ERROR(CopyMapped(info, rows, *map));
-  } else {
-    RETURN_IF_ERROR(CopyFirstRows(rows, *info, map->same, strategy_));
-    RETURN_IF_ERROR(CopyBehind(*info, rows, *map));
+absl::StatusOr<WarmSource::Match> WarmSource::Find(const VariableInfo& info, bool averages) const {
+  Match match;
+  int entry = -1;
+  match.saved = from_.names.OldVariable(*job_, info.name, &entry);
+  const auto saved = source_.Find(match.saved);
+  if (absl::IsNotFound(saved.status())) {
+    match.fresh = "the model does not have it";
+    return match;
   }
-  const int64_t taken = map->taken();
-  Taken(*info, rows, taken, info->rows() - taken);
+  RETURN_IF_ERROR(saved.status());
+  match.there = true;
+  if (saved->table != info.table || saved->hash != info.hash()) {
+    const auto kind = [](bool table, bool hash) {
+      return hash ? "a hash table" : table ? "a table" : "a dense variable";
+    };
+    match.fresh = absl::StrCat("it is ", kind(saved->table, saved->hash), " in the model and ",
+                               kind(info.table, info.hash()), " in the job");
+    return match;
+  }
+  ASSIGN_OR_RETURN(const SavedRows rows, source_.Open(saved->name));
+  const SavedVariable& there = rows.variable();
+  const bool same_dtype =
+      there.dtype == info.dtype || (there.begins_in_bf16 && info.dtype == DType::kBF16);
+  if (!same_dtype || rows.row_elements() != info.row_elements() ||
+      (!info.table && there.shape != info.shape)) {
+    match.fresh =
+        absl::StrCat("it is ", DTypeName(there.dtype), there.shape.ToString(), " in the model and ",
+                     DTypeName(info.dtype), info.shape.ToString(), " in the job");
+    return match;
+  }
+  if (info.table && !info.hash()) match.fresh = OtherRows(info, rows);
+  if (match.fresh.empty()) RETURN_IF_ERROR(MatchSlots(info, averages, &match));
+  return match;
+}
+
+absl::Status WarmSource::MatchSlots(const VariableInfo& info, bool averages, Match* match) const {
+  const std::string& kind = info.optimizer.kind();
+  if (kind.empty() || !from_.slots) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::optional<SavedOptimizer> saved, source_.OptimizerOf(match->saved));
+  const bool none = kernels::SlotsOfKind(kind).empty();
+  if (!saved) {
+    if (!none) {
+      match->fresh_slots = source_.is_checkpoint()
+                               ? "it was not trained"
+                               : "the model was saved without them (--model-slots)";
+    }
+    return absl::OkStatus();
+  }
+  if (saved->kind != kind) {
+    if (!none) {
+      match->fresh_slots = absl::StrCat("they were those of ", saved->kind, ", the job has ", kind);
+    }
+    return absl::OkStatus();
+  }
+  match->weights = saved->weights && averages;
+  if (none && !match->weights) return absl::OkStatus();
+  match->optimizer = kind;
+  match->steps = saved->steps;
   return absl::OkStatus();
 }
 
-absl::Status Taker::CopyBehind(const VariableInfo& info, const SavedRows& rows, const RowMap& map) {
-  std::string row(rows.row_bytes(), '\0');
-  for (size_t i = 0; i < map.behind.size(); ++i) {
-    if (map.behind[i] < 0) continue;
-    RETURN_IF_ERROR(rows.Read(map.behind[i], 1, row.data()));
-    const int64_t at = map.same + static_cast<int64_t>(i);
-    RETURN_IF_ERROR(WriteSpan(info, at, at + 1, rows.variable().dtype, row.data(), strategy_));
-  }
-  return absl::OkStatus();
+absl::StatusOr<int64_t> WarmSource::EarlierSteps(const VariableInfo& info) const {
+  ASSIGN_OR_RETURN(const Match match, Find(info, /*averages=*/false));
+  return match.fresh.empty() ? match.steps : 0;
 }
 
-// In memory: rows go anywhere.
-absl::Status Taker::CopyMapped(const Info& info, const SavedRows& rows, const RowMap& map) {
-  const size_t width = rows.row_bytes();
-  ASSIGN_OR_RETURN(Tensor model, AllocateTensor(rows.variable().dtype, rows.variable().shape));
-  RETURN_IF_ERROR(rows.Read(0, rows.rows(), model.mutable_raw()));
-  ASSIGN_OR_RETURN(Tensor value, strategy_->Read(EmbeddingTable(info)));
-  if (value.dtype() != info->dtype || value.shape() != info->shape) {
-    return absl::InternalError(absl::StrCat("variable '", info->name, "' was read as ",
-                                            DTypeName(value.dtype()), value.shape().ToString()));
-  }
-  auto* const out = static_cast<char*>(value.mutable_raw());
-  const auto* const in = static_cast<const char*>(model.raw());
-  std::memcpy(out, in, static_cast<size_t>(map.same) * width);
-  for (size_t i = 0; i < map.behind.size(); ++i) {
-    if (map.behind[i] < 0) continue;
-    std::memcpy(out + (static_cast<size_t>(map.same) + i) * width,
-                in + static_cast<size_t>(map.behind[i]) * width, width);
-  }
-  return strategy_->Assign(EmbeddingTable(info), value);
+absl::StatusOr<WarmStart> WarmSource::TakeOver(ParameterServerStrategy* strategy) const {
+  return Taker(*this, strategy).Take();
 }
-
-}  // namespace
 
 std::string WarmStart::ToString() const {
   std::string text = absl::StrCat("initial values from ", from, ":\n");
@@ -301,6 +342,18 @@ std::string WarmStart::ToString() const {
   if (dense > 0) {
     absl::StrAppend(&text, "  ", dense, dense == 1 ? " other variable\n" : " other variables\n");
   }
+  if (with_slots > 0) {
+    absl::StrAppend(&text, "  optimizer slots of ", with_slots,
+                    with_slots == 1 ? " variable\n" : " variables\n");
+  }
+  for (const auto& [why, names] : fresh_slots) {
+    constexpr size_t kNames = 3;
+    const size_t shown = std::min(names.size(), kNames), others = names.size() - shown;
+    absl::StrAppend(
+        &text, "  optimizer slots anew: ",
+        absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "),
+        others == 0 ? "" : absl::StrCat(" and ", others, " more"), ": ", why, "\n");
+  }
   for (const std::string& name : fresh) absl::StrAppend(&text, "  anew: ", name, "\n");
   if (!left.empty()) {
     absl::StrAppend(&text, "  not taken over: ", absl::StrJoin(left, ", "), "\n");
@@ -311,9 +364,11 @@ std::string WarmStart::ToString() const {
 absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec, const NameMap& names) {
   RETURN_IF_ERROR(OpenSource(directory).status());
   spec->clear_known();
-  if (!IsModel(directory) || !data::FormatOf(*spec).has_rows()) return absl::OkStatus();
+  if (!data::FormatOf(*spec).has_rows()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string source, LearnedOf(directory));
+  if (source.empty()) return absl::OkStatus();
   proto::DatasetSpec model;
-  RETURN_IF_ERROR(ReadLearned(directory, &model).status());
+  RETURN_IF_ERROR(ReadLearned(source, &model).status());
   for (const proto::FeatureSpec& feature : spec->features()) {
     for (const proto::LearnedFeature& learned : model.learned()) {
       if (learned.name() != names.OldFeature(feature.name())) continue;
@@ -325,13 +380,6 @@ absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec, con
     }
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<WarmStart> TakeOver(const std::string& directory, const job::JobSpec& job,
-                                   const data::Dataset& data, ParameterServerStrategy* strategy,
-                                   const NameMap& names) {
-  ASSIGN_OR_RETURN(const SavedSource source, OpenSource(directory));
-  return Taker(source, job, data, strategy, names).Take();
 }
 
 }  // namespace coxswain::model

@@ -3,16 +3,22 @@
 //
 // A table's rows go by what they stand for: by the texts of its vocabulary, which keep their ids
 // (KeepIds) and have new ones behind them; by the id of a hash table, a bucket or an index. Dense
-// variables go by name and shape. Optimizer slots begin anew.
+// variables go by name and shape. What the optimizer keeps beside them (slots, and the number of
+// updates behind them) comes too, where it was saved and the job's optimizer is of the same kind.
+// Of a checkpoint the inputs beside it (saved_inputs.h) tell which values rows are of.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/model/name_map.h"
+#include "coordinator/model/saved_reader.h"
 #include "coxswain/strategy.h"
 #include "protos/dataset.pb.h"
 #include "runtime/data/dataset.h"
@@ -23,6 +29,7 @@ namespace coxswain::model {
 struct InitialModel {
   std::string directory;  // empty: initial values are the job's
   NameMap names;
+  bool slots = true;  // of optimizers, where it has them
 };
 
 struct WarmStart {
@@ -36,21 +43,61 @@ struct WarmStart {
   std::vector<Rows> taken;
   std::vector<std::string> fresh;  // variables that begin with initial values: "name: why"
   std::vector<std::string> left;   // of the model, which the job does not have
+  int64_t with_slots = 0;          // variables whose optimizers go on
+  // Variables that were taken and whose optimizers begin anew, by reason.
+  std::map<std::string, std::vector<std::string>> fresh_slots;
 
   std::string ToString() const;  // for people, several lines
 };
 
 // Before the data is read. Fills in spec->known for each feature that the model learned in the way
 // in which the job would: its values keep their ids, its numbers their normalisation. Nothing for a
-// checkpoint, which knows no features. Errors: NotFound where `directory` has neither a model nor
+// checkpoint without inputs of its job. Errors: NotFound where `directory` has neither a model nor
 // a checkpoint; those of ReadLearned.
 absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec,
                      const NameMap& names = {});
 
-// When the variables have been created. Errors: as above; InvalidArgument for an entry of `names`
-// that names nothing in the model or nothing in the job; DataLoss; those of the cluster.
-absl::StatusOr<WarmStart> TakeOver(const std::string& directory, const job::JobSpec& job,
-                                   const data::Dataset& data, ParameterServerStrategy* strategy,
-                                   const NameMap& names = {});
+// What a job begins with. Thread model: one thread, the strategy's.
+class WarmSource {
+ public:
+  // `job` and `data` outlive it. Errors: as KeepIds.
+  static absl::StatusOr<WarmSource> Open(const InitialModel& from, const job::JobSpec& job,
+                                         const data::Dataset& data);
+
+  // Of a variable that is about to be created: how many updates are behind the slots that it will
+  // begin with (kernels::kEarlierSteps). Errors: DataLoss.
+  absl::StatusOr<int64_t> EarlierSteps(const VariableInfo& info) const;
+
+  // When the variables have been created. Errors: InvalidArgument for an entry of the names that
+  // names nothing in the model or nothing in the job; DataLoss; those of the cluster.
+  absl::StatusOr<WarmStart> TakeOver(ParameterServerStrategy* strategy) const;
+
+ private:
+  friend class Taker;
+  WarmSource(const InitialModel& from, SavedSource source, const job::JobSpec& job,
+             const data::Dataset& data)
+      : from_(from), source_(std::move(source)), job_(&job), data_(&data) {}
+
+  // What a variable of the job begins with.
+  struct Match {
+    std::string saved;        // the variable of the model
+    bool there = false;       // it has one of this name
+    std::string fresh;        // why nothing of it is taken; empty: it is
+    std::string fresh_slots;  // why its slots are not; empty: they are, or nobody has any
+    int64_t steps = 0;        // behind the slots that are taken
+    std::string optimizer;    // of these; empty: none is taken
+    bool weights = false;     // the model's values are averages, and its weights are taken too
+  };
+  // `averages`: the variable has moving averages.
+  absl::StatusOr<Match> Find(const VariableInfo& info, bool averages) const;
+  absl::Status MatchSlots(const VariableInfo& info, bool averages, Match* match) const;
+  // Why rows of a table stand for other things; empty: they do not.
+  std::string OtherRows(const VariableInfo& info, const SavedRows& rows) const;
+
+  InitialModel from_;
+  SavedSource source_;
+  const job::JobSpec* job_;
+  const data::Dataset* data_;
+};
 
 }  // namespace coxswain::model

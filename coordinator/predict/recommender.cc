@@ -89,8 +89,11 @@ absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
 }
 
 Recommender::Whom Recommender::Group(int64_t group) const {
-  return {history_->Values(group),
-          predictor_->IdOf(history_->groups()[static_cast<size_t>(group)])};
+  Whom whom = {history_->Values(group)};
+  if (!predictor_->job().evaluate.suggest_self) {
+    whom.self = predictor_->IdOf(history_->groups()[static_cast<size_t>(group)]);
+  }
+  return whom;
 }
 
 absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::RecommendTo(

@@ -49,7 +49,8 @@ class Recommender {
 
   // Ids of items. Errors: NotFound for a name that the model does not know.
   absl::StatusOr<std::vector<int64_t>> ItemsOf(absl::Span<const std::string> names) const;
-  // A user: the user's items, and the item with the user's own name, which is never suggested.
+  // A user: the user's items, and where groups are items (`evaluate.suggest_self: false`) the one
+  // with the user's own name, which is not suggested.
   struct Whom {
     std::vector<int64_t> known;
     std::optional<int64_t> self = std::nullopt;

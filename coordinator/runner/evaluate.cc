@@ -196,7 +196,12 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
 
 // Ranks every name by how often it occurs in the training part.
 absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part part) const {
-  const std::vector<int64_t> counts = data().training_counts(model_->item_feature());
+  std::vector<int64_t> counts = data().training_counts(model_->item_feature());
+  // Buckets of unknown values are no items.
+  if (const auto* names = data().vocabulary(model_->item_feature())) {
+    counts.resize(std::min(counts.size(), names->size()));
+  }
+  const auto candidates = static_cast<int64_t>(counts.size());
   std::vector<int64_t> sorted = counts;
   std::sort(sorted.begin(), sorted.end());
   const auto& columns = data().columns(part);
@@ -217,7 +222,12 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
     ASSIGN_OR_RETURN(data::Batch batch, data().Read(ticket));
     std::vector<int64_t> ranks;
     for (int64_t b = 0; b < ticket.size(); ++b) {
-      const int64_t truth = counts[static_cast<size_t>(batch[item].data<int64_t>()[b])];
+      const int64_t id = batch[item].data<int64_t>()[b];
+      if (id >= candidates) {  // unknown: behind all candidates
+        ranks.push_back(candidates);
+        continue;
+      }
+      const int64_t truth = counts[static_cast<size_t>(id)];
       int64_t rank = sorted.end() - std::upper_bound(sorted.begin(), sorted.end(), truth);
       const int32_t* at = batch[offsets].data<int32_t>();
       // A name counts once, however often it is known.
@@ -225,7 +235,9 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
                                  batch[values].data<int64_t>() + at[b + 1]);
       std::sort(known.begin(), known.end());
       known.erase(std::unique(known.begin(), known.end()), known.end());
-      for (int64_t id : known) rank -= counts[static_cast<size_t>(id)] > truth;
+      for (const int64_t other : known) {
+        rank -= other < candidates && counts[static_cast<size_t>(other)] > truth;
+      }
       ranks.push_back(rank);
     }
     model::MeasuredExamples examples;

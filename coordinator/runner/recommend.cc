@@ -23,19 +23,19 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
   std::vector<std::vector<int64_t>> known;
   std::vector<std::string> found;
   for (const std::string& group : groups) {
-    const auto id = data().FindGroup(group);
-    if (!id) continue;
-    const auto history = data().GroupHistory(*id, job_.model->longest_history() > 0);
-    known.emplace_back(history.begin(), history.end());
+    ASSIGN_OR_RETURN(auto history, data().HistoryOf(group, job_.model->longest_history() > 0));
+    if (!history) continue;
+    known.push_back(*std::move(history));
     found.push_back(group);
   }
   if (found.empty()) return std::vector<Suggestions>();
   ASSIGN_OR_RETURN(std::vector<Suggestions> suggestions, Score(known, top + 1));
   for (size_t i = 0; i < found.size(); ++i) {
     suggestions[i].group = found[i];
-    // Where groups and items are names of one kind, nobody wants to be told of itself.
     auto& items = suggestions[i].items;
-    items.erase(std::remove(items.begin(), items.end(), found[i]), items.end());
+    if (!job_.evaluate.suggest_self) {
+      items.erase(std::remove(items.begin(), items.end(), found[i]), items.end());
+    }
     items.resize(std::min(items.size(), static_cast<size_t>(top)));
   }
   return suggestions;

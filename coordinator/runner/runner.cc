@@ -169,7 +169,13 @@ absl::Status JobRunner::Prepare() {
   tracker_->GiveBack(returned);
   job::JobSpec complete = job_;
   if (!endless()) job::CompleteSchedules(UpdatesOf(total_steps()), &complete);
-  auto model = model::Model::Create(&strategy_, complete, dataset_);
+  std::optional<model::WarmSource> warm;
+  model::ClusterVariables::EarlierSteps earlier_steps;
+  if (!init_from_.directory.empty() && !resuming) {
+    ASSIGN_OR_RETURN(warm, model::WarmSource::Open(init_from_, job_, data()));
+    earlier_steps = [&warm](const VariableInfo& info) { return warm->EarlierSteps(info); };
+  }
+  auto model = model::Model::Create(&strategy_, complete, dataset_, std::move(earlier_steps));
   if (!model.ok() && resuming && absl::IsInvalidArgument(model.status())) {
     return WrongJob(model.status().message());  // a variable that is not the checkpoint's
   }
@@ -181,10 +187,8 @@ absl::Status JobRunner::Prepare() {
       if (events_.on_initial_rows) events_.on_initial_rows(of_table);
     }
   }
-  if (!init_from_.directory.empty() && !resuming) {
-    ASSIGN_OR_RETURN(
-        const model::WarmStart taken,
-        model::TakeOver(init_from_.directory, job_, data(), &strategy_, init_from_.names));
+  if (warm) {
+    ASSIGN_OR_RETURN(const model::WarmStart taken, warm->TakeOver(&strategy_));
     if (events_.on_warm_start) events_.on_warm_start(taken);
   }
   if (const std::vector<std::string> left = strategy_.LayoutLeftOver(); !left.empty()) {

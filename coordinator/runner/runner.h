@@ -117,10 +117,7 @@ class JobRunner {
 
   // Before Prepare: training begins with the values of this saved model or checkpoint, unless it is
   // resumed. The job's data set says which ids it keeps (model::KeepIds).
-  // `names`: which of its names are others in the job.
-  void InitFrom(std::string directory, model::NameMap names = {}) {
-    init_from_ = {std::move(directory), std::move(names)};
-  }
+  void InitFrom(model::InitialModel from) { init_from_ = std::move(from); }
 
   // Whether a job can go on from a checkpoint: for CheckpointManager::Find.
   static absl::Status CheckUsable(const checkpoint::Manifest& manifest);

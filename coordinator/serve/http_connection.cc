@@ -13,6 +13,7 @@ namespace coxswain::serve {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{100};  // interval of checks whether the server ends
+constexpr std::chrono::milliseconds kLinger{1000};
 
 // Whether the socket is ready before `until`; socket errors count as ready.
 bool PollUntil(socket_t socket, short events, std::chrono::steady_clock::time_point until) {
@@ -47,7 +48,9 @@ void AddressOf(const sockaddr_storage& address, std::string* ip, int* port) {
 }  // namespace
 
 bool HttpConnection::WaitForRequest(const std::function<bool()>& ending) {
-  writing_ = ran_out_ = false;
+  writing_ = ran_out_ = too_large_ = false;
+  in_head_ = true;
+  left_ = limits_.head_bytes;
   const auto until = Clock::now() + limits_.idle;
   bool there = begin_ < end_;  // the next request arrived with the last one
   while (!there && !ending() && Clock::now() < until) {
@@ -65,6 +68,10 @@ bool HttpConnection::is_readable() const { return begin_ < end_ || Wait(POLLIN);
 bool HttpConnection::is_writable() const { return Wait(POLLOUT); }
 
 ssize_t HttpConnection::read(char* out, size_t size) {
+  if (left_ == 0) {
+    too_large_ = true;
+    return -1;
+  }
   while (begin_ == end_) {
     if (Clock::now() > deadline_) {
       ran_out_ = true;
@@ -81,9 +88,10 @@ ssize_t HttpConnection::read(char* out, size_t size) {
       return -1;
     }
   }
-  const size_t count = std::min(size, end_ - begin_);
+  const size_t count = std::min({size, end_ - begin_, left_});
   std::memcpy(out, buffer_.data() + begin_, count);
   begin_ += count;
+  left_ -= count;
   return static_cast<ssize_t>(count);
 }
 
@@ -104,6 +112,16 @@ ssize_t HttpConnection::write(const char* data, size_t size) {
     }
   }
   return static_cast<ssize_t>(sent);
+}
+
+void HttpConnection::Linger() {
+  shutdown(socket_, SHUT_WR);
+  const auto until = Clock::now() + kLinger;
+  while (PollUntil(socket_, POLLIN, until)) {
+    const ssize_t got = recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return;
+    if (Clock::now() >= until) return;  // who keeps sending is not waited for
+  }
 }
 
 void HttpConnection::get_remote_ip_and_port(std::string& ip, int& port) const {

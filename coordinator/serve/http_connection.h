@@ -1,6 +1,7 @@
-// The stream through which cpp-httplib reads and writes a connection, with a time limit for every
-// request: the library bounds only the pauses between bytes, so a client that sends a byte now and
-// then could occupy a thread for as long as it likes.
+// The stream through which cpp-httplib reads and writes a connection, with a limit of time and of
+// bytes for every request. The library bounds only the pauses between bytes, so a client that sends
+// a byte now and then could occupy a thread for as long as it likes. Nor does it bound headers, or
+// lines within a body that comes in chunks.
 //
 // Thread model: belongs to the thread that serves the connection.
 #pragma once
@@ -19,6 +20,7 @@ struct ConnectionLimits {
   std::chrono::milliseconds pause;    // longest time without a byte of a request or answer
   std::chrono::milliseconds request;  // from a request's first byte to its last; also of answers
   std::chrono::milliseconds idle;     // between requests
+  size_t head_bytes;                  // of a request's first line and headers
 };
 
 class HttpConnection final : public httplib::Stream {
@@ -31,6 +33,22 @@ class HttpConnection final : public httplib::Stream {
   bool WaitForRequest(const std::function<bool()>& ending);
   // Whether the request took too long, so that the connection cannot be used any more.
   bool ran_out() const { return ran_out_; }
+  // The headers are read; at most `bytes` more belong to this request.
+  void EndHead(size_t bytes) {
+    in_head_ = false;
+    left_ = bytes;
+  }
+  // Whether the first line and the headers, or the rest of the request, had more bytes than are
+  // allowed. The connection cannot be used any more.
+  bool head_too_large() const { return too_large_ && in_head_; }
+  bool too_large() const { return too_large_; }
+  // What is left of the request will not be read: the connection ends with its answer.
+  void GiveUp() { given_up_ = true; }
+  bool given_up() const { return given_up_; }
+  // Ends the connection's sending, and drops what the client still sends: if the socket were closed
+  // with unread bytes in it, the system would reset the connection, and the client might not
+  // see its answer. Takes at most a second.
+  void Linger();
   // Whether an answer to the request has begun.
   bool answered() const { return writing_; }
 
@@ -40,7 +58,9 @@ class HttpConnection final : public httplib::Stream {
   ssize_t write(const char* data, size_t size) override;
   void get_remote_ip_and_port(std::string& ip, int& port) const override;
   void get_local_ip_and_port(std::string& ip, int& port) const override;
-  socket_t socket() const override { return socket_; }
+  // The library only asks whether select() could take it, and would refuse numbers from 1,024; this
+  // stream polls. A process that serves a model of many files has more of them open than that.
+  socket_t socket() const override { return INVALID_SOCKET; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -52,6 +72,10 @@ class HttpConnection final : public httplib::Stream {
   Clock::time_point deadline_ = Clock::time_point::max();
   bool writing_ = false;  // the answer has begun
   bool ran_out_ = false;
+  bool in_head_ = true;
+  bool too_large_ = false;
+  bool given_up_ = false;
+  size_t left_ = 0;                      // bytes that the request may still have
   std::array<char, 16 << 10> buffer_{};  // the library reads lines byte by byte
   size_t begin_ = 0, end_ = 0;           // the range of unread bytes
 };

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,8 +26,11 @@ namespace {
 // Connections that were accepted and have no thread yet.
 constexpr size_t kWaitingConnections = 16;
 constexpr time_t kIdleMicroseconds = 100'000;
+constexpr size_t kHeadBytes = 64 << 10;
+constexpr size_t kAnyBytes = std::numeric_limits<size_t>::max();
 constexpr int kTooSlow = 408;
-constexpr char kTooSlowReason[] = "the request took too long to come";
+constexpr int kTooLarge = 413;
+constexpr int kHeadTooLarge = 431;
 
 // A fixed number of threads, and a short queue. When it is full, the thread that accepts
 // connections waits.
@@ -82,6 +86,18 @@ class ConnectionThreads final : public httplib::TaskQueue {
   std::vector<std::thread> threads_;
 };
 
+// Of the statuses that are answered without the library.
+const char* Phrase(int status) {
+  switch (status) {
+    case kTooSlow:
+      return "Request Timeout";
+    case kTooLarge:
+      return "Payload Too Large";
+    default:
+      return "Request Header Fields Too Large";
+  }
+}
+
 // Requests that the library itself refuses.
 const char* Reason(int status, const httplib::Request& request) {
   switch (status) {
@@ -89,10 +105,16 @@ const char* Reason(int status, const httplib::Request& request) {
       return "the request is not HTTP, or is cut off";
     case 404:
       return "there is nothing at this path for this method";
-    case 413:
+    case kTooSlow:
+      return "the request took too long to come";
+    case kTooLarge:
       return "the body is larger than the server takes";
     case 414:
       return "the path is too long";
+    case 415:
+      return "the body is compressed in a way that the server does not know";
+    case kHeadTooLarge:
+      return "the first line and the headers are longer than the server takes";
     default:
       return request.method.empty() ? "the request cannot be read" : "the request cannot be served";
   }
@@ -110,12 +132,41 @@ bool IsTrusted(const httplib::Request& request) {
 }
 
 // The connection that this thread serves: the library does not pass it to handlers of errors.
-thread_local const HttpConnection* serving = nullptr;
+thread_local HttpConnection* serving = nullptr;
 
-// The library's server, on connections whose requests end in time.
+// A limit of the connection that its request did not keep to, as a status; 0: none.
+int Broken(const HttpConnection& connection) {
+  if (connection.head_too_large()) return kHeadTooLarge;
+  if (connection.too_large()) return kTooLarge;
+  return connection.ran_out() ? kTooSlow : 0;
+}
+
+// Reads a body of at most `max` bytes, also when it comes in chunks or compressed. False: it is
+// larger, or cut off; `status` says so then. (The library's own limit only goes by Content-Length.)
+bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read, size_t max,
+              std::string* body, int* status) {
+  // With neither header there is no body. The library would read until the client hangs up.
+  if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
+    return true;
+  }
+  bool fits = true;
+  const bool whole = read([&](const char* data, size_t size) {
+    fits = size <= max - body->size();
+    if (fits) body->append(data, size);
+    return fits;
+  });
+  if (whole) return true;
+  if (!fits) *status = kTooLarge;
+  if (*status < 400) *status = 400;
+  if (serving != nullptr) serving->GiveUp();
+  return false;
+}
+
+// The library's server, on connections whose requests end in time and are not too large.
 class BoundedServer final : public httplib::Server {
  public:
-  explicit BoundedServer(const ConnectionLimits& limits) : limits_(limits) {}
+  BoundedServer(const ConnectionLimits& limits, size_t max_body)
+      : limits_(limits), max_body_(max_body) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
@@ -127,56 +178,81 @@ class BoundedServer final : public httplib::Server {
          --left) {
       bool closed = false;
       good = process_request(connection, /*close_connection=*/left == 1 || ending(), closed,
-                             /*setup_request=*/nullptr);
-      if (connection.ran_out() && !connection.answered()) TellTooSlow(&connection);
-      if (!good || closed || connection.ran_out()) break;
+                             [this](httplib::Request& request) { Prepare(&request); });
+      const int broken = Broken(connection);
+      if (broken != 0 && !connection.answered()) Tell(&connection, broken);
+      if (!good || closed || broken != 0 || connection.given_up()) break;
     }
     serving = nullptr;
+    if (connection.given_up() || connection.too_large()) connection.Linger();
     shutdown(socket, SHUT_RDWR);
     close(socket);
     return good;
   }
 
+  // Between the headers and the body.
+  void Prepare(httplib::Request* request) const {
+    // The library takes a body with a length as it says, and skips one that is too long. Of other
+    // bodies, their bytes on the wire are bounded here: lines between chunks may be long.
+    const bool has_length =
+        request->has_header("Content-Length") && !request->has_header("Transfer-Encoding");
+    serving->EndHead(has_length ? kAnyBytes : 2 * max_body_ + kHeadBytes);
+    // Nobody needs a part of an answer, and a list of ranges makes one of any size.
+    request->ranges.clear();
+    // A form is no request of ours: its parts are not to be gathered, but refused as a body.
+    if (request->is_multipart_form_data()) request->headers.erase("Content-Type");
+  }
+
   // The library sends no error to a client that has not sent the first line.
-  static void TellTooSlow(HttpConnection* connection) {
-    const std::string body = ErrorBody(kTooSlowReason);
-    const std::string answer =
-        absl::StrCat("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: ",
-                     "application/json\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
+  static void Tell(HttpConnection* connection, int status) {
+    const std::string body = ErrorBody(Reason(status, httplib::Request()));
+    const std::string answer = absl::StrCat(
+        "HTTP/1.1 ", status, " ", Phrase(status), "\r\nConnection: close\r\n",
+        "Content-Type: application/json\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
     connection->write(answer.data(), answer.size());
   }
 
   const ConnectionLimits limits_;
+  const size_t max_body_;
 };
 
 ConnectionLimits LimitsOf(const HttpOptions& options) {
   const auto pause = absl::ToChronoMilliseconds(options.timeout);
-  return {pause, absl::ToChronoMilliseconds(options.request), pause};
+  return {pause, absl::ToChronoMilliseconds(options.request), pause, kHeadBytes};
 }
 
 }  // namespace
 
 class HttpServer::Impl {
  public:
-  Impl(ModelService* service, const HttpOptions& options) : server(LimitsOf(options)) {
-    const auto handle = [service](const httplib::Request& request, httplib::Response& response) {
+  Impl(ModelService* service, const HttpOptions& options)
+      : server(LimitsOf(options), options.max_body_bytes) {
+    const auto answer = [service](const httplib::Request& request, absl::string_view body,
+                                  httplib::Response* response) {
       const Caller caller = {.trusted = IsTrusted(request)};
-      Answer answer = service->Handle(request.method, request.path, request.body, caller);
-      response.status = answer.status;
-      response.set_content(std::move(answer.body), answer.type);
+      Answer answer = service->Handle(request.method, request.path, body, caller);
+      response->status = answer.status;
+      response->set_content(std::move(answer.body), answer.type);
     };
-    server.Get(".*", handle);
-    server.Post(".*", handle);
-    server.Put(".*", handle);
-    server.Patch(".*", handle);
-    server.Delete(".*", handle);
+    const auto with_body = [answer, max = options.max_body_bytes](
+                               const httplib::Request& request, httplib::Response& response,
+                               const httplib::ContentReader& read) {
+      std::string body;
+      if (ReadBody(request, read, max, &body, &response.status)) {
+        answer(request, body, &response);
+      }
+    };
+    server.Get(".*", [answer](const httplib::Request& request, httplib::Response& response) {
+      answer(request, "", &response);
+    });
+    server.Post(".*", with_body);
+    server.Put(".*", with_body);
+    server.Patch(".*", with_body);
+    server.Delete(".*", with_body);
     server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
       if (!response.body.empty()) return;
-      if (serving != nullptr && serving->ran_out()) {
-        response.status = kTooSlow;
-        response.set_content(ErrorBody(kTooSlowReason), "application/json");
-        return;
-      }
+      const int broken = serving == nullptr ? 0 : Broken(*serving);
+      if (broken != 0) response.status = broken;
       response.set_content(ErrorBody(Reason(response.status, request)), "application/json");
     });
     server.set_exception_handler(
@@ -188,6 +264,12 @@ class HttpServer::Impl {
     server.set_keep_alive_max_count(100'000);
     server.set_payload_max_length(options.max_body_bytes);
     server.set_tcp_nodelay(true);
+    // Not the library's choice, which lets a second server of the same user have the same port, and
+    // half of the requests. This one only allows a port of which old connections are not yet gone.
+    server.set_socket_options([](socket_t socket) {
+      const int on = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    });
     const int threads = options.connections;
     // A Stop that came before the server ran is noticed here.
     server.set_idle_interval(0, kIdleMicroseconds);

@@ -24,25 +24,27 @@ absl::Status Wrong(const Args&... what) {
   return absl::InvalidArgumentError(absl::StrCat(what...));
 }
 
-// The text of a value that is no list.
-absl::StatusOr<std::string> TextOfScalar(const Json& json) {
+// The text of a value that is no list. Of true and false it is what files of JSON lines and Parquet
+// have of them: as a number 1 and 0, as a value of a category the words.
+absl::StatusOr<std::string> TextOfScalar(const Json& json, bool number) {
   if (json.is_string()) return json.get<std::string>();
-  if (json.is_boolean()) return std::string(json.get<bool>() ? "1" : "0");
+  if (json.is_boolean() && number) return std::string(json.get<bool>() ? "1" : "0");
+  if (json.is_boolean()) return std::string(json.get<bool>() ? "true" : "false");
   if (json.is_number_unsigned()) return absl::StrCat(json.get<uint64_t>());
   if (json.is_number_integer()) return absl::StrCat(json.get<int64_t>());
   if (json.is_number()) return predict::TextOf(json.get<double>());
   return Wrong("wanted a text or a number, found ", checkpoint::Shortly(json));
 }
 
-absl::StatusOr<RawValue> ValueOf(const Json& json) {
+absl::StatusOr<RawValue> ValueOf(const Json& json, bool number) {
   if (json.is_null()) return RawValue();
   if (!json.is_array()) {
-    ASSIGN_OR_RETURN(std::string text, TextOfScalar(json));
+    ASSIGN_OR_RETURN(std::string text, TextOfScalar(json, number));
     return RawValue(std::move(text));
   }
   std::vector<std::string> values;
   for (const Json& element : json) {
-    ASSIGN_OR_RETURN(values.emplace_back(), TextOfScalar(element));
+    ASSIGN_OR_RETURN(values.emplace_back(), TextOfScalar(element, number));
   }
   return RawValue(std::move(values));
 }
@@ -51,7 +53,8 @@ absl::StatusOr<RawValue> ValueOf(const Json& json) {
 // are in TensorFlow.
 absl::StatusOr<RawValue> ValueFor(const RawColumn& column, const Json& json) {
   const bool single = column.kind != RawColumn::Kind::kValues;
-  return ValueOf(single && json.is_array() && json.size() == 1 ? json[0] : json);
+  return ValueOf(single && json.is_array() && json.size() == 1 ? json[0] : json,
+                 column.kind == RawColumn::Kind::kNumber);
 }
 
 absl::Status TooMany(size_t rows, int64_t max_rows) {

@@ -15,7 +15,24 @@ OptimizerInfo InfoOf() {
   return info;
 }
 
+template <typename O>
+std::vector<SlotInfo> SlotsOf() {
+  using Rule = typename O::template Rule<float>;
+  constexpr bool kPerRow = requires(const Rule& rule, float slot) { rule.OfRow(0.0F, slot); };
+  std::vector<SlotInfo> slots;
+  for (const OptimizerSlot& slot : O().Slots()) slots.push_back({std::string(slot.name), kPerRow});
+  return slots;
+}
+
 }  // namespace
+
+std::vector<SlotInfo> SlotsOfKind(absl::string_view kind) {
+#define COX_OPTIMIZER_SLOTS(O) \
+  if (kind == O::kKind) return SlotsOf<O>();
+  COX_OPTIMIZERS(COX_OPTIMIZER_SLOTS)
+#undef COX_OPTIMIZER_SLOTS
+  return {};
+}
 
 const std::vector<OptimizerInfo>& AllOptimizers() {
 #define COX_OPTIMIZER_INFO(O) InfoOf<O>(),

@@ -26,6 +26,14 @@ struct OptimizerInfo {
 // All of them, in the order of the list.
 const std::vector<OptimizerInfo>& AllOptimizers();
 
+// What an optimizer keeps beside the weights, in the order of its slots.
+struct SlotInfo {
+  std::string name;      // of the tensor in checkpoints
+  bool per_row = false;  // one value a row; else one for each weight
+};
+// None for an optimizer without slots, and for none of this kind.
+std::vector<SlotInfo> SlotsOfKind(absl::string_view kind);
+
 // Null when there is none of this kind.
 const OptimizerInfo* FindOptimizer(absl::string_view kind);
 

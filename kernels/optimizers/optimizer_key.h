@@ -86,7 +86,7 @@ struct OptimizerSlot {
 // The update that a rule is asked for.
 struct OptimizerStep {
   double rate = 0;     // the learning rate, as the schedule has it now
-  int64_t number = 1;  // of this update of the shard, from 1
+  int64_t number = 1;  // of this update of the shard, from 1; see kEarlierSteps
 };
 
 }  // namespace coxswain::kernels

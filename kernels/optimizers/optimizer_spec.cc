@@ -1,6 +1,7 @@
 #include "kernels/optimizers/optimizer_spec.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@ namespace coxswain::kernels {
 namespace {
 
 constexpr absl::string_view kLearningRate = "learning_rate";  // has a field of its own
+constexpr double kMostSteps = 9007199254740992;               // 2^53: a double has all below it
 
 }  // namespace
 
@@ -39,6 +41,11 @@ void SetParameter(absl::string_view name, double value, proto::OptimizerSpec* sp
   parameter->set_value(value);
 }
 
+int64_t EarlierSteps(const proto::OptimizerSpec& spec) {
+  const double steps = FindParameter(spec, kEarlierSteps).value_or(0);
+  return steps >= 0 && steps <= kMostSteps ? static_cast<int64_t>(steps) : 0;
+}
+
 namespace optimizer_internal {
 
 absl::Status CheckParameter(absl::string_view kind, absl::string_view name,
@@ -61,6 +68,12 @@ absl::Status CheckNames(const proto::OptimizerSpec& spec,
                         const std::vector<absl::string_view>& known) {
   for (const proto::OptimizerParameter& parameter : spec.parameters()) {
     if (std::find(known.begin(), known.end(), parameter.name()) != known.end()) continue;
+    if (parameter.name() == kEarlierSteps) {
+      const double value = parameter.value();
+      if (value >= 0 && value <= kMostSteps && value == std::floor(value)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("optimizer ", spec.kind(), ": ", kEarlierSteps,
+                                                     " must be a number of steps, got ", value));
+    }
     return absl::InvalidArgumentError(absl::StrCat("optimizer ", spec.kind(), " has no parameter '",
                                                    parameter.name(), "': it has ",
                                                    absl::StrJoin(known, ", ")));

@@ -1,6 +1,7 @@
 // Between an optimizer's struct and an OptimizerSpec, in which it travels and is saved.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,13 @@
 
 namespace coxswain::kernels {
 
+// A parameter of every optimizer: how many updates are behind the slots with which a variable
+// begins, where these were taken over from another job. Bias corrections count them; schedules of
+// the learning rate do not. A number >= 0; none: 0.
+inline constexpr char kEarlierSteps[] = "earlier_steps";
+// What is given there; 0 for a number that FromSpec refuses.
+int64_t EarlierSteps(const proto::OptimizerSpec& spec);
+
 // The parameter of this name, `learning_rate` among them; none: the optimizer's default.
 std::optional<double> FindParameter(const proto::OptimizerSpec& spec, absl::string_view name);
 void SetParameter(absl::string_view name, double value, proto::OptimizerSpec* spec);
@@ -20,7 +28,8 @@ namespace optimizer_internal {
 // Errors: InvalidArgument naming optimizer, parameter, what is wanted and what was found.
 absl::Status CheckParameter(absl::string_view kind, absl::string_view name,
                             const ParameterRange& range, double value);
-// Errors: InvalidArgument naming a parameter of `spec` that is not among `known`.
+// Errors: InvalidArgument naming a parameter of `spec` that is not among `known`, or earlier steps
+// that are no number of steps.
 absl::Status CheckNames(const proto::OptimizerSpec& spec,
                         const std::vector<absl::string_view>& known);
 

@@ -64,7 +64,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
                       {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
-  std::string text = header.dump();
+  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   // So that a mapped file's tensors are aligned, and aligned memory goes to the disk as it is.
   text.resize((text.size() + 8 + env::kDirectBlock - 1) / env::kDirectBlock * env::kDirectBlock - 8,
               ' ');

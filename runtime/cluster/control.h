@@ -12,8 +12,11 @@
 
 namespace coxswain::cluster {
 
-// In place of a slot, in proto::ReadRows: the moving averages.
+// In place of a slot, in proto::ReadRows and WriteRows: the moving averages.
 inline constexpr int kAverages = -1;
+// In proto::ReadRows, of any shard: an i64 [1], the number of updates with gradients that the slots
+// have behind them.
+inline constexpr int kGradientSteps = -2;
 
 proto::StatusProto ToProto(const absl::Status& status);
 absl::Status FromProto(const proto::StatusProto& status);

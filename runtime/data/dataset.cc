@@ -430,7 +430,9 @@ std::vector<int64_t> Dataset::training_counts(const std::string& feature) const 
   const Feature* found = Find(feature);
   if (found == nullptr || found->vocabulary == nullptr || found->vocabulary->unbounded()) return {};
   if (text_ != nullptr) return text_counts_;
-  if (const proto::IndexedFeature* indexed = Indexed(feature)) {
+  const auto history = history_of_.find(feature);
+  if (const proto::IndexedFeature* indexed =
+          Indexed(history == history_of_.end() ? feature : history->second)) {
     std::vector<int64_t> counts(indexed->training_counts().begin(),
                                 indexed->training_counts().end());
     // Hash buckets that are not counted have no counts.
@@ -444,11 +446,12 @@ std::vector<int64_t> Dataset::training_counts(const std::string& feature) const 
 
 int64_t Dataset::CountUnknown(const std::string& feature, Part part) const {
   const auto found = features_.find(feature);
+  if (found == features_.end()) return 0;
   if (const proto::IndexedFeature* indexed = Indexed(feature)) {
     const int at = static_cast<int>(part);
     return at < indexed->unknown_size() ? indexed->unknown(at) : 0;
   }
-  if (found == features_.end() || !found->second.single) return 0;
+  if (!found->second.single) return 0;
   const std::vector<std::string>* texts = found->second.vocabulary->texts();
   if (texts == nullptr) return 0;
   const auto* column = static_cast<const IdColumn*>(found->second.column);

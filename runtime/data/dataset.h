@@ -160,11 +160,23 @@ class Dataset {
   // Of the label column, or of one of DatasetSpec.labels by its name; all zero when there is none.
   LabelSummary label_summary(Part part, const std::string& label = "") const;
 
-  // For a data set with a history: the groups of all rows, by first appearance. Else empty.
+  // For a data set with a history: how many groups all rows have; else 0. Of this and the next two,
+  // errors are those of GroupFiles and GroupFile (stream/), where rows are not in memory.
+  absl::StatusOr<int64_t> CountGroups() const;
+  // Calls `visit` with each of them, by first appearance: its name, and its training values,
+  // ascending, a repeated one as often; `in_order`: in the order of the history's `by`, if it has
+  // one. An error of `visit` ends it, and is returned.
+  using VisitGroup =
+      std::function<absl::Status(const std::string& name, absl::Span<const int64_t> values)>;
+  absl::Status VisitGroups(bool in_order, const VisitGroup& visit) const;
+  // The values of one; nothing where there is none of this name. Streamed, it looks at all names.
+  absl::StatusOr<std::optional<std::vector<int64_t>>> HistoryOf(absl::string_view group,
+                                                                bool in_order) const;
+
+  // The same of rows in memory, by the number of the group; else empty.
   const std::vector<std::string>& groups() const { return groups_; }
   std::optional<int64_t> FindGroup(absl::string_view name) const;
-  // The training values of a group, ascending, a repeated one as often. Empty for an unknown group.
-  // `in_order`: in the order of the history's `by`, if it has one.
+  // Empty for an unknown group.
   absl::Span<const int64_t> GroupHistory(int64_t group, bool in_order = false) const;
 
  private:

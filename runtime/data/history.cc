@@ -113,7 +113,7 @@ absl::Status HistoryColumn::Gather(const BatchRows& rows, Batch* batch) const {
 
 void KnownColumn::Describe(std::vector<ColumnSpec>* specs) const {
   DescribeRagged(name_, specs);
-  if (own_ != nullptr) specs->push_back({name_ + ".group", {DType::kI64, Shape{kUnknownDim}}});
+  if (grouped_) specs->push_back({name_ + ".group", {DType::kI64, Shape{kUnknownDim}}});
 }
 
 absl::Status KnownColumn::Gather(const BatchRows& rows, Batch* batch) const {
@@ -131,7 +131,7 @@ absl::Status KnownColumn::Gather(const BatchRows& rows, Batch* batch) const {
   }
   batch->push_back(std::move(values));
   batch->push_back(std::move(offsets));
-  if (own_ == nullptr) return absl::OkStatus();
+  if (!grouped_) return absl::OkStatus();
   Tensor groups(DType::kI64, Shape{rows.size()});
   for (int64_t i = 0; i < rows.size(); ++i) {
     groups.mutable_data<int64_t>()[i] = history_->group_of(rows.rows[static_cast<size_t>(i)]);

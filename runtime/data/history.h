@@ -85,7 +85,13 @@ class KnownColumn : public Column {
   KnownColumn(std::string name, const History* history)
       : name_(std::move(name)), history_(history) {}
   KnownColumn(std::string name, std::unique_ptr<const History> own)
-      : name_(std::move(name)), own_(std::move(own)), history_(own_.get()) {}
+      : name_(std::move(name)), own_(std::move(own)), history_(own_.get()), grouped_(true) {}
+  // Only describes what batches have.
+  static std::unique_ptr<KnownColumn> WithoutRows(std::string name, bool grouped) {
+    auto column = std::make_unique<KnownColumn>(std::move(name), static_cast<History*>(nullptr));
+    column->grouped_ = grouped;
+    return column;
+  }
   void Describe(std::vector<ColumnSpec>* specs) const override;
   absl::Status Gather(const BatchRows& rows, Batch* batch) const override;
 
@@ -93,6 +99,7 @@ class KnownColumn : public Column {
   std::string name_;
   std::unique_ptr<const History> own_;  // null: it uses another column's
   const History* history_;
+  bool grouped_ = false;  // it has <name>.group
 };
 
 }  // namespace coxswain::data

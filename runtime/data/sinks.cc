@@ -582,6 +582,19 @@ int64_t FieldSink::AppendFields(const FieldColumn& fields) {
 
 int64_t FieldSink::AppendColumn(const ColumnValues& values) {
   std::string scratch;
+  if (values.has_lists()) {
+    std::vector<std::string> list;
+    for (int64_t row = 0; row < values.rows(); ++row) {
+      list.clear();
+      const ColumnValues::Range range = values.Of(row);
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        const int64_t entry = values.Entry(i);
+        if (entry != ColumnValues::kMissing) list.emplace_back(values.Text(entry, &scratch));
+      }
+      if (!AppendList(list)) return row;
+    }
+    return -1;
+  }
   for (int64_t row = 0; row < values.rows(); ++row) {
     const int64_t entry = values.Entry(values.Of(row).begin);
     const bool missing = entry == ColumnValues::kMissing;

@@ -41,7 +41,8 @@ class FieldSink {
 
   // For files of columns. Appends a value for each row; returns the number of the first row whose
   // value is not of the form that Wanted describes, or -1. The default calls Append with the texts
-  // of the values, and AppendMissing for nulls.
+  // of the values, and AppendMissing for nulls; for columns of lists AppendList, without the nulls
+  // in them.
   virtual int64_t AppendColumn(const ColumnValues& values);
 };
 

@@ -20,7 +20,7 @@ std::vector<uint32_t> HeldOutRows(uint64_t seed, int64_t rows, absl::Span<const 
     uint32_t row = kNoRow;
     int64_t count = 0;
   };
-  const uint64_t key = HashPair(seed, kHoldoutStream);
+  const uint64_t key = HoldoutKey(seed);
   std::vector<Draw> draws(static_cast<size_t>(groups));
   for (int64_t row = 0; row < rows; ++row) {
     Draw& draw = draws[static_cast<size_t>(group_of[static_cast<size_t>(row)])];
@@ -66,6 +66,8 @@ PartRows SplitByOrder(const proto::SplitSpec& split, uint64_t seed, int64_t own_
 }
 
 }  // namespace
+
+uint64_t HoldoutKey(uint64_t seed) { return HashPair(seed, kHoldoutStream); }
 
 PartDraw::PartDraw(const proto::SplitSpec& split, uint64_t seed)
     : key_(HashPair(seed, kFractionStream)),

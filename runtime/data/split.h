@@ -26,6 +26,10 @@ class PartDraw {
   double test_, not_training_;
 };
 
+// What draws the row of each group that holdout_per holds out: that with the smallest hash of it and
+// the row's number, of equal ones the first.
+uint64_t HoldoutKey(uint64_t seed);
+
 // Splits rows [0, rows); those from `own_rows` on are from test_paths. A row's part is drawn from a
 // hash of (seed, row) alone, so that it stays when rows are appended. `group_of` has the group of
 // each row when the spec has holdout_per: of a group, the row with the smallest hash is held out;

@@ -52,6 +52,15 @@ void Dataset::DescribeStreamed(const DatasetSpec& spec, const StreamedSpec& data
   // Columns without rows: they describe what batches have.
   for (int i = 0; i < spec.features_size(); ++i) {
     const FeatureSpec& feature = spec.features(i);
+    if (IsHistory(feature)) {
+      history_of_[feature.name()] = feature.history_of();
+      batch_columns_.push_back(
+          std::make_unique<HistoryColumn>(feature.name(), nullptr, nullptr, 0, 0));
+      if (!spec.has_known_items()) {
+        known_ = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/false);
+      }
+      continue;
+    }
     Feature& added = features_[feature.name()];
     if (feature.kind() != FeatureSpec::CATEGORICAL) {
       added.transform = std::make_unique<NumericTransform>(data.transforms[static_cast<size_t>(i)]);
@@ -88,7 +97,7 @@ void Dataset::DescribeStreamed(const DatasetSpec& spec, const StreamedSpec& data
 absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
   ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
   // Before a step waits for them. A task without a background may never read the data.
-  if (background != nullptr) RETURN_IF_ERROR(UnpackFiles(*data));
+  if (background != nullptr) RETURN_IF_ERROR(PrepareFiles(*data));
   seed_ = spec.seed();
   order_.shuffled = spec.shuffle();
   // As for the same data in memory, but also with the order, because positions in checkpoints refer
@@ -113,8 +122,12 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
   }
+  if (spec.has_known_items()) {
+    known_ = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/true);
+  }
   RETURN_IF_ERROR(DescribeColumns());
   batch_columns_.clear();
+  known_ = nullptr;
   stream_ = std::make_unique<StreamedRows>(data, std::move(background));
   return absl::OkStatus();
 }

@@ -112,7 +112,7 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
     const FeatureSpec& feature = spec.features(static_cast<int>(i));
     TableFeature* columns = &table->features[i];
     if (IsHistory(feature)) {
-      table->keys[feature.group_by()];
+      if (!feature.group_by().empty()) table->keys[feature.group_by()];
       if (!feature.by().empty()) table->orders[feature.by()];
       continue;
     }

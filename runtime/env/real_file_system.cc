@@ -161,6 +161,8 @@ absl::Status SyncDirectoryOf(const std::string& path) {
   return SyncDirectoryAt(parent.empty() ? "." : parent.string());
 }
 
+constexpr int kTriesOfNames = 100;
+
 class RealFileSystem final : public FileSystem {
  public:
   absl::StatusOr<std::string> Read(const std::string& path) override {
@@ -230,10 +232,18 @@ class RealFileSystem final : public FileSystem {
   }
 
   absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
-    // A name of its own: several may write one file at the same time.
+    // A name of its own: several may write one file at the same time. One that somebody has put
+    // there, as a link to another file, is not used.
     static std::atomic<uint64_t> last{0};
-    const std::string temporary = absl::StrCat(path, ".", getpid(), "-", ++last, ".tmp");
-    ASSIGN_OR_RETURN(auto file, Create(temporary));
+    std::string temporary;
+    int fd = -1;
+    for (int tries = 0; fd < 0 && tries < kTriesOfNames; ++tries) {
+      temporary = absl::StrCat(path, ".", getpid(), "-", ++last, ".tmp");
+      fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+      if (fd < 0 && errno != EEXIST) break;
+    }
+    if (fd < 0) return SystemError(errno, "create", temporary);
+    auto file = std::make_unique<PosixFile>(fd, temporary);
     KeepAccess(path, temporary);  // before there is anything to read in it
     absl::Status s = file->Append(content.data(), content.size());
     if (s.ok()) s = file->Sync();

@@ -175,15 +175,19 @@ std::map<std::string, std::string> FilesIn(const std::string& directory) {
 TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and whoever is killed",
           "[consistency]") {
   // One update of three batches, or each an update of its own.
-  const auto [reduce, updates] = GENERATE(table<std::string, int>({{"mean", 5}, {"none", 15}}));
-  INFO("reduce: " << reduce);
+  const auto [consistency, updates, latest] =
+      GENERATE(table<std::string, int, int>({{"{mode: sync, replicas: 3}", 5, 0},
+                                             {"{mode: sync, replicas: 3, reduce: none}", 15, 2},
+                                             {"{mode: async, window: 4}", 15, 3},
+                                             {"{mode: bounded, max_staleness: 2}", 15, 2}}));
+  INFO(consistency);
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files);
   const std::string chaos = files.Write("chaos.yaml", kKills);
   const std::vector<std::string> deterministic = {
       "--set",
-      absl::StrCat("train={epochs: 300, batch_size: 32, deterministic: true, ",
-                   "consistency: {mode: sync, replicas: 3, reduce: ", reduce, "}}"),
+      absl::StrCat("train={epochs: 300, batch_size: 32, deterministic: true, consistency: ",
+                   consistency, "}"),
       "--set",
       "split.validation=0.2",
       "--set",
@@ -204,6 +208,9 @@ TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and 
     const nlohmann::json report = Train(files, job, With(more, deterministic));
     CHECK(report["updates"]["applied"] == 300 * updates);
     CHECK(report["updates"]["shards_off"] == 0);
+    for (const nlohmann::json& variable : report["variables"]) {
+      CHECK(variable["staleness"]["most"] == latest);
+    }
     if (workers == std::string("killed")) {
       CHECK(report["chaos"]["injected"]["worker"]["kill"] == 4);
       CHECK(report["chaos"]["injected"]["ps"]["kill"] == 1);

@@ -97,6 +97,47 @@ TEST_CASE("a streamed job that is split by time, under fire: every example is us
                  {"--set", "split.by=rating", "--set", "split.validation=0.1"});
 }
 
+TEST_CASE("a streamed job with histories and held-out rows, under fire: all is used once",
+          "[streamed]") {
+  const DataFiles files;
+  CheckUnderFire(files, WriteTwoTower(files), {});
+  // Workers that came back found the file of the histories.
+  int made = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(files.Path("cache/unpacked"))) {
+    CHECK(entry.path().extension() == ".groups");
+    ++made;
+  }
+  CHECK(made == 1);
+}
+
+TEST_CASE("a streamed job with histories learns what the job in memory learns, and saves the same",
+          "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteTwoTower(files);
+  std::string names[2];
+  double metric[2] = {};
+  for (const size_t streamed : {0, 1}) {
+    const std::string model = files.Path(absl::StrCat("model", streamed));
+    const std::string report = files.Path("report.json");
+    const auto result = Coxswain(Join({"train", job, "--local", "2x2", "--count-visits", "--report",
+                                       report, "--model-dir", model},
+                                      streamed == 1 ? Streaming(files) : Strings()));
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    const nlohmann::json json = ReadJson(report);
+    CHECK(json["visitation"]["missing"] == 0);
+    CHECK(json["visitation"]["repeated"] == 0);
+    metric[streamed] = json["metrics"]["hit_rate@3"];
+    for (const char* file : {"groups.txt", "values.safetensors"}) {
+      std::ifstream in(absl::StrCat(model, "/history/", file), std::ios::binary);
+      names[streamed].append(std::istreambuf_iterator<char>(in), {});
+    }
+  }
+  CHECK(metric[1] == Approx(metric[0]).margin(0.25));
+  CHECK_FALSE(names[0].empty());
+  CHECK(names[0] == names[1]);
+}
+
 // 80 MB, so that the workers index it.
 std::string WriteLargeRatings(const DataFiles& files) {
   std::string csv = "user,item,rating\n";
@@ -279,13 +320,21 @@ TEST_CASE("a streamed job that is interrupted with windows scheduled ahead uses 
 TEST_CASE("what cannot be streamed is told before training, with the key and exit code 2",
           "[streamed]") {
   const DataFiles files;
-  const auto result =
-      Coxswain(Join({"train", WriteTwoTower(files), "--local", "1x1"}, Streaming(files)));
+  const std::string job = files.Write("plain.yaml", R"(name: plain
+dataset: {path: plain.csv, header: false}
+features: [{name: x, kind: numeric, column: "1"}]
+label: {column: "2"}
+model: {kind: logistic_regression}
+train: {epochs: 1}
+)");
+  std::string text;
+  for (int i = 0; i < 200; ++i) absl::StrAppend(&text, i, ",", i % 2, "\n");
+  files.Write("plain.csv", text);
+  const auto result = Coxswain(Join({"train", job, "--local", "1x1"}, Streaming(files)));
   CAPTURE(result.out, result.err);
   CHECK(result.code == 2);
-  CHECK_THAT(result.err, Contains("a history is made of all rows"));
-  const auto large =
-      Coxswain({"train", WriteTwoTower(files), "--local", "1x1", "--set", "dataset.memory=100"});
+  CHECK_THAT(result.err, Contains("columns without names are counted in each file"));
+  const auto large = Coxswain({"train", job, "--local", "1x1", "--set", "dataset.memory=100"});
   CHECK(large.code == 2);
   CHECK_THAT(large.err, Contains("more than dataset.memory (100 bytes)") &&
                             Contains("dataset.streaming: false"));

@@ -118,6 +118,7 @@ class PlayedReaders final : public data::PartReaders {
     if (request.has_read()) {
       ASSIGN_OR_RETURN(rows, data::FilePart::Read(request.read(), &worker->shared));
       found.set_end(rows->end());
+      found.set_rows(rows->rows());
     } else if (request.has_before()) {
       if (rows == nullptr) return absl::NotFoundError("the part is not here");
       ASSIGN_OR_RETURN(*found.mutable_sums(), rows->AddUp(request.before()));

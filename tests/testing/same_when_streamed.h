@@ -28,8 +28,10 @@ inline void CheckSameIndex(const proto::DatasetSpec& spec) {
   }
 }
 
-// The streamed data set is like the one in memory in all but the order of training.
-inline void CheckSameWhenStreamed(const DataFiles& files, proto::DatasetSpec spec) {
+// The streamed data set is like the one in memory in all but the order of training. `sampled`: and
+// in the samples of long lists, which go by an example's place in that order.
+inline void CheckSameWhenStreamed(const DataFiles& files, proto::DatasetSpec spec,
+                                  bool sampled = false) {
   spec.set_seed(11);
   spec.set_example_ids(true);
   const auto whole = MustLoad(spec);
@@ -60,9 +62,13 @@ inline void CheckSameWhenStreamed(const DataFiles& files, proto::DatasetSpec spe
                 whole->CountUnknown(feature.name(), part));
         }
       }
-      CHECK(Examples(*streamed, Part::kTraining, 0, 5) == Examples(*whole, Part::kTraining, 0, 64));
-      CHECK(Examples(*streamed, Part::kTraining, 1, 3) ==
-            Examples(*shuffled, Part::kTraining, 7, 64));
+      const auto first = Examples(*streamed, Part::kTraining, 0, 5);
+      const auto second = Examples(*streamed, Part::kTraining, 1, 3);
+      REQUIRE(static_cast<int64_t>(first.size()) == whole->num_examples(Part::kTraining));
+      if (!sampled) {
+        CHECK(first == Examples(*whole, Part::kTraining, 0, 64));
+        CHECK(second == Examples(*shuffled, Part::kTraining, 7, 64));
+      }
       CHECK(streamed->trained_rows().SerializeAsString() ==
             whole->trained_rows().SerializeAsString());
       for (size_t i = 0; i < whole->learned().size(); ++i) {

@@ -44,6 +44,7 @@ class TrainingJob {
 
   const std::string& directory() const { return directory_; }
   int64_t steps() const { return steps_; }
+  ParameterServerStrategy* strategy() { return &strategy_; }
   void SaveInputs() {
     testing::Must(model::SaveInputs(dataset_->data(), job_, Info(), directory_));
   }
@@ -55,9 +56,11 @@ class TrainingJob {
     testing::Must(coordinator_->Join());
     testing::Must(checkpoints_.Save());
   }
-  // As `train --model-dir` does; returns the directory.
-  std::string Save(const std::string& directory) {
-    testing::Must(model::SaveModel(&strategy_, dataset_->data(), job_, Info(), directory));
+  // As `train --model-dir` does, with --model-slots; returns the directory.
+  std::string Save(const std::string& directory, bool slots = false) {
+    model::SavedModelInfo info = Info();
+    info.slots = slots;
+    testing::Must(model::SaveModel(&strategy_, dataset_->data(), job_, info, directory));
     return directory;
   }
 

@@ -13,6 +13,8 @@ void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
   c->add_option("--model-dir", flags->model_dir,
                 "save the model here: in a new or empty directory, or in place of an older model")
       ->type_name("DIR");
+  c->add_flag("--model-slots", flags->model_slots,
+              "save what optimizers keep with the model, so that --init-from goes on with it");
   c->add_option("--checkpoint-dir", flags->checkpoint_dir,
                 "write checkpoints here, over what the job says; a path that all parameter servers "
                 "can reach")
@@ -77,6 +79,12 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
                 "NEW in the job and OLD in the model; again for each")
       ->type_name("OLD=NEW")
       ->allow_extra_args(false);
+  c->add_option("--init-slots", flags->init_slots,
+                "with --init-from: auto takes what optimizers keep where the source has it, none "
+                "begins anew")
+      ->check(CLI::IsMember({"auto", "none"}))
+      ->type_name("auto|none")
+      ->capture_default_str();
   c->add_option("--chaos-dir", flags->chaos_dir,
                 "with --chaos: logs, checkpoints and reports of the run go here, and stay")
       ->type_name("DIR");

@@ -9,8 +9,7 @@ class LogLoss : public Metric {
   void Add(const Measured& m) override {
     ForEachExample(m, [&](absl::Span<const float> row, float label, double weight) {
       if (m.classes == 1) {
-        const double chance = Chance(row[0]);
-        sum_ -= weight * (label > 0.5f ? std::log(chance) : std::log1p(-chance));
+        sum_ += weight * LogLossOf(row[0], label);
         return;
       }
       const auto wanted = static_cast<int64_t>(label);

@@ -34,10 +34,7 @@ class LogLossByGroup : public Metric {
   };
 
   static double Loss(absl::Span<const float> row, float label) {
-    if (row.size() == 1) {
-      const double chance = Chance(static_cast<double>(row[0]));
-      return -(label > 0.5f ? std::log(chance) : std::log1p(-chance));
-    }
+    if (row.size() == 1) return LogLossOf(static_cast<double>(row[0]), label);
     const auto wanted = static_cast<int64_t>(label);
     if (wanted < 0 || wanted >= static_cast<int64_t>(row.size())) return 0;
     return -std::log(Chance(static_cast<double>(row[static_cast<size_t>(wanted)])));

@@ -33,12 +33,16 @@ class Ndcg : public ListMetric {
   double OfLabels(absl::Span<const float> labels) const override {
     std::vector<float> best(labels.begin(), labels.end());
     std::sort(best.begin(), best.end(), std::greater<float>());
-    return Gain(labels) / Gain(best);
+    if (best.empty()) return 0;
+    // Both gains over 2^highest, which is the same quotient: 2^label is no number from 1024.
+    const double highest = std::max(0.0, static_cast<double>(best.front()));
+    return Gain(labels, highest) / Gain(best, highest);
   }
-  double Gain(absl::Span<const float> labels) const {
+  double Gain(absl::Span<const float> labels, double highest) const {
     double gain = 0;
     for (size_t j = 0; j < labels.size() && static_cast<int64_t>(j) < k_; ++j) {
-      const double of_label = std::exp2(std::max(0.0, static_cast<double>(labels[j]))) - 1;
+      const double label = std::max(0.0, static_cast<double>(labels[j]));
+      const double of_label = std::exp2(label - highest) - std::exp2(-highest);
       gain += of_label / std::log2(static_cast<double>(j) + 2);
     }
     return gain;

@@ -87,7 +87,7 @@ absl::Status BlockCutter::OnGroup(const RowGroup& group) {
 
 absl::Status BlockCutter::OnGroupRows(int64_t rows) {
   group_done_ += rows;
-  const bool ends = group_done_ == group_.rows || ParsedBytes(table_) >= sizes_.group_bytes;
+  const bool ends = group_done_ == group_.rows || ParsedBytes({}, table_) >= sizes_.group_bytes;
   return ends ? CutGroup() : absl::OkStatus();
 }
 

@@ -34,7 +34,10 @@ proto::DatasetSpec SpecOfCuts(const proto::DatasetSpec& spec) {
   less.clear_labels();
   less.clear_learned();
   less.clear_known();
+  less.clear_known_items();
   less.clear_trained();
+  less.mutable_split()->clear_holdout_per();
+  less.mutable_split()->clear_holdout_last();
   return less;
 }
 

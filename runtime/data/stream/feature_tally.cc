@@ -84,6 +84,7 @@ FeatureTally::FeatureTally(const proto::DatasetSpec& spec, int index)
     : spec_(spec.features(index)),
       given_(FindLearned(spec, spec.features(index).name())),
       statistics_(FindStatistics(spec, spec.features(index).name())) {
+  if (IsHistory(spec_)) return;
   has_indices_ = FormatOf(spec).HasIndices(spec_);
   counts_buckets_ = spec.label().feature() == spec_.name();
   const bool is_text = !FormatOf(spec).has_rows();
@@ -107,7 +108,7 @@ void FeatureTally::AddId(int64_t id, Part part) {
 
 void FeatureTally::Add(const TableFeature& feature, absl::Span<const Part> parts,
                        const RowPlaces& places, const BlockPlace& place) {
-  if (spec_.kind() == FeatureSpec::VECTOR) return;
+  if (spec_.kind() == FeatureSpec::VECTOR || IsHistory(spec_)) return;
   if (spec_.kind() == FeatureSpec::NUMERIC) {
     for (size_t row = 0; row < parts.size() && statistics_ == nullptr; ++row) {
       if (parts[row] == Part::kTraining) numbers_tally_.Add(feature.numbers[row]);
@@ -218,6 +219,7 @@ absl::Status FeatureTally::Finish(const TableFeature& feature, const PathOf& pat
   proto::LearnedFeature* learned = indexed->mutable_learned();
   learned->set_name(spec_.name());
   learned->set_id(spec_.id());
+  if (IsHistory(spec_)) return absl::OkStatus();
   if (spec_.kind() == FeatureSpec::CATEGORICAL) return FinishVocabulary(feature, path, indexed);
   const bool fixed =
       spec_.kind() == FeatureSpec::VECTOR || spec_.normalization() == FeatureSpec::DIVIDE;

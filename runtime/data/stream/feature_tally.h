@@ -48,7 +48,7 @@ struct BlockPlace {
 // Thread model: one thread.
 class FeatureTally {
  public:
-  // `feature` is feature `index` of the spec; of a numeric or categorical one, not of a history.
+  // `feature` is feature `index` of the spec. Of a history nothing is added up.
   FeatureTally(const proto::DatasetSpec& spec, int index);
 
   // The rows of a block that was read into `feature`, in the order of the data set; `parts` has the

@@ -110,7 +110,7 @@ absl::StatusOr<proto::IndexedPart> FilePart::ReadBehind(const proto::PartOfFiles
     return absl::InvalidArgumentError("a range of bytes is read before it is added up");
   }
   IndexTally tally = rows.NewTally();
-  tally.Continue(before);
+  RETURN_IF_ERROR(tally.Continue(before));
   RETURN_IF_ERROR(ContinueChain(before, &rows.rows_.chain()));
   proto::IndexedPart sums;
   rows.tally_ = &tally;
@@ -224,6 +224,12 @@ absl::Status FilePart::TakeBlock(const proto::IndexedBlock& block) {
   return absl::OkStatus();
 }
 
+int64_t FilePart::rows() const {
+  int64_t rows = 0;
+  for (const Kept& kept : kept_) rows += kept.rows.rows;
+  return rows;
+}
+
 void FilePart::FillPart(IndexTally* tally, proto::IndexedPart* part) const {
   tally->Save(part->mutable_after());
   tally->TakePart(table_, texts_, part);
@@ -239,7 +245,7 @@ void FilePart::FillPart(IndexTally* tally, proto::IndexedPart* part) const {
 absl::StatusOr<proto::IndexedPart> FilePart::AddUp(const proto::IndexState& before) {
   proto::IndexedPart part;
   IndexTally tally = NewTally();
-  tally.Continue(before);
+  RETURN_IF_ERROR(tally.Continue(before));
   const bool counts_lines = is_range() && !FormatOf(spec_).has_groups() && part_.line() == 0;
   const int64_t lines_before = counts_lines ? std::max<int64_t>(0, before.line() - 1) : 0;
   for (const Kept& kept : kept_) {

@@ -67,6 +67,8 @@ class FilePart {
 
   // Where the last whole block of a range ends.
   int64_t end() const { return end_; }
+  // How many are kept.
+  int64_t rows() const;
   // What the part adds to the index behind `before`. Called once. Errors: InvalidArgument for a
   // state that makes no sense.
   absl::StatusOr<proto::IndexedPart> AddUp(const proto::IndexState& before);

@@ -37,7 +37,9 @@ absl::Status ReadFiles(const DatasetSpec& spec,
   return absl::OkStatus();
 }
 
-absl::Status ReadHere(const DatasetSpec& spec, const IndexOptions&, IndexDraft* draft) {
+}  // namespace
+
+absl::Status ReadHere(const DatasetSpec& spec, const IndexOptions& /*options*/, IndexDraft* draft) {
   BlockCutter cutter(spec, draft->table(),
                      [draft](const proto::IndexedBlock& block) { return draft->AddBlock(block); });
   draft->rows()->set_listener(&cutter);
@@ -45,8 +47,6 @@ absl::Status ReadHere(const DatasetSpec& spec, const IndexOptions&, IndexDraft* 
   RETURN_IF_ERROR(draft->EndOwnFiles());
   return ReadFiles(spec, spec.split().test_paths(), spec.paths_size(), &cutter, draft);
 }
-
-}  // namespace
 
 uint64_t IndexKey(const DatasetSpec& spec) {
   DatasetSpec content = spec;

@@ -34,6 +34,13 @@ uint64_t IndexKey(const proto::DatasetSpec& spec);
 // The files of DatasetIndex.files: those of the rows, then those of vocabularies.
 std::vector<std::string> IndexedPaths(const proto::DatasetSpec& spec);
 
+class IndexDraft;  // index_draft.h
+
+// Reads the rows of a checked spec in this process, one after the other, into a draft of the same
+// spec that has started. Errors: as BuildIndex.
+absl::Status ReadHere(const proto::DatasetSpec& spec, const IndexOptions& options,
+                      IndexDraft* draft);
+
 // Reads the files of a spec that CheckSpec returned and that can be streamed. Memory: a few blocks,
 // and the vocabularies that are learned.
 // Errors: those of ReadTable; ResourceExhausted for a vocabulary that does not fit into

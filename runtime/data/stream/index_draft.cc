@@ -77,6 +77,19 @@ proto::IndexedFile* IndexDraft::BeginFile(const std::string& path, proto::Indexe
 
 absl::Status IndexDraft::AddBlock(proto::IndexedBlock block) {
   const int file = index_.files_size() - 1;
+  if (visit_) {
+    RETURN_IF_ERROR(visit_(table_, tally_.rows(), file));
+    tally_.PassOver(table_.rows);
+    EmptyTable(path_, &table_);
+    ForgetTexts(&table_);
+    Report(block.bytes());
+    return absl::OkStatus();
+  }
+  if (held_out_ != nullptr) {
+    ASSIGN_OR_RETURN(HeldOut held_out,
+                     held_out_->Among(tally_.rows(), tally_.rows() + table_.rows));
+    tally_.HoldOut(std::move(held_out));
+  }
   RETURN_IF_ERROR(tally_.AddBlock(table_, {file, 0}, test_files_, &block));
   const int64_t bytes = block.bytes();
   EmptyTable(path_, &table_);
@@ -121,10 +134,16 @@ absl::Status IndexDraft::AddPart(const proto::IndexedPart& part, int32_t first_f
   return tally_.CheckVocabularies(table_);
 }
 
-proto::IndexState IndexDraft::State() const {
+absl::StatusOr<proto::IndexState> IndexDraft::State(int64_t rows, int32_t last_file) const {
   proto::IndexState state;
   tally_.Save(&state);
   SaveChain(rows_.chain(), &state);
+  if (held_out_ == nullptr) return state;
+  const int64_t begin = tally_.rows();
+  const int64_t end =
+      rows >= 0 ? begin + rows : held_out_->RowsUpTo(static_cast<size_t>(last_file));
+  ASSIGN_OR_RETURN(const HeldOut held_out, held_out_->Among(begin, end));
+  *state.mutable_held_out() = ToProto(held_out, begin);
   return state;
 }
 

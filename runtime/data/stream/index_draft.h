@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "protos/dataset.pb.h"
 #include "protos/dataset_index.pb.h"
+#include "runtime/data/stream/held_out_rows.h"
 #include "runtime/data/stream/index_builder.h"
 #include "runtime/data/stream/index_tally.h"
 #include "runtime/data/table.h"
@@ -29,6 +32,12 @@ class IndexDraft {
   absl::Status Start();
   // Before any row: the cuts of split.by.
   void Cut(const proto::TimeCuts& cuts) { tally_.Cut(cuts); }
+  // The same: the rows that are held out, whatever else decides; they must outlive it.
+  void HoldOut(const HeldOutRows* rows) { held_out_ = rows; }
+  // No index is made: blocks' rows are only shown, with the number of the first one and that of
+  // their file. An error ends the reading.
+  using Visit = std::function<absl::Status(const Table& rows, int64_t first_row, int file)>;
+  void ShowTo(Visit visit) { visit_ = std::move(visit); }
   const std::vector<proto::ValueRange>& ranges() const { return ranges_; }
   absl::Span<ValueCounts> counts() { return tally_.counts(); }
   // Once EndOwnFiles was called: how the rows compare with spec.trained.
@@ -47,8 +56,9 @@ class IndexDraft {
   // Adds what was read elsewhere; of its files the first has this number, and all have begun.
   // Errors: as AddBlock; InvalidArgument for a part of something else.
   absl::Status AddPart(const proto::IndexedPart& part, int32_t first_file);
-  // What the rows so far come to.
-  proto::IndexState State() const;
+  // What the rows so far come to. Which of the rows of the next part are held out: there are at most
+  // `rows` in it; -1: not known, it ends with this file at the latest. Errors: those of HeldOutRows.
+  absl::StatusOr<proto::IndexState> State(int64_t rows, int32_t last_file) const;
   // All blocks of the file with this number are in. Errors: FailedPrecondition for one that changed
   // since BeginFile.
   absl::Status EndFile(const std::string& path, int32_t file) const;
@@ -67,6 +77,8 @@ class IndexDraft {
   const proto::DatasetSpec& spec_;
   const IndexOptions& options_;
   const std::vector<proto::ValueRange> ranges_;
+  const HeldOutRows* held_out_ = nullptr;
+  Visit visit_;
   Table table_;  // of the rows since the last block
   TableRows rows_;
   IndexTally tally_;

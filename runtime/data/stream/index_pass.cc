@@ -73,6 +73,7 @@ class IndexPass {
     int worker = -1;         // that reads it or has read it
     uint64_t ask = 0;        // the request that is under way; 0: none
     int64_t end = 0;         // once it is read
+    int64_t rows = -1;       // the same
     absl::Status failed;     // on a worker
   };
   struct Worker {
@@ -86,17 +87,17 @@ class IndexPass {
   // A range of the bytes of a file, whose end is a guess.
   bool IsGuessed(const PlannedPart& plan) const { return by_lines_ && plan.read.end() > 0; }
   absl::Status Plan();
-  void Assign();
+  absl::Status Assign();
   // A worker for another part, the first one or not; -1: none.
   int FreeWorker(bool first) const;
-  void Ask(Part* part, bool read, bool add);
+  absl::Status Ask(Part* part, bool read, bool add);
   absl::Status OnAnswer(const PartAnswer& answer);
   void OnWorkerLost(int number);
   void Release(Part* part);
   // Finds out which parts begin where the one in front ends; plans those behind again that do not.
   absl::Status Confirm();
   // What the rows in front of the first part come to.
-  proto::IndexState Before() const;
+  absl::StatusOr<proto::IndexState> Before() const;
   // Takes the first part into the index.
   absl::Status Add(const proto::IndexedPart& sums);
   absl::Status EndFiles(const PlannedPart& plan);
@@ -162,7 +163,7 @@ int IndexPass::FreeWorker(bool first) const {
   return best;
 }
 
-void IndexPass::Assign() {
+absl::Status IndexPass::Assign() {
   for (size_t i = 0; i < parts_.size(); ++i) {
     Part& part = parts_[i];
     if (part.state != State::kWaiting || (part.plan.in_turn && i > 0)) continue;
@@ -170,33 +171,38 @@ void IndexPass::Assign() {
     if (worker < 0) break;
     part.worker = worker;
     ++workers_[static_cast<size_t>(worker)].parts;
-    Ask(&part, /*read=*/true, /*add=*/part.plan.in_turn);
+    RETURN_IF_ERROR(Ask(&part, /*read=*/true, /*add=*/part.plan.in_turn));
   }
   if (!parts_.empty() && parts_[0].state == State::kRead) {
-    Ask(&parts_[0], /*read=*/false, /*add=*/true);
+    return Ask(&parts_[0], /*read=*/false, /*add=*/true);
   }
+  return absl::OkStatus();
 }
 
-void IndexPass::Ask(Part* part, bool read, bool add) {
+absl::Status IndexPass::Ask(Part* part, bool read, bool add) {
   part->state = add ? State::kAdding : State::kReading;
   part->ask = ++last_ask_;
   proto::IndexPart request;
   request.set_part(part->number);
   request.set_first_open(parts_[0].number);
   if (read) *request.mutable_read() = part->plan.read;
-  if (add) *request.mutable_before() = Before();
+  if (add) {
+    ASSIGN_OR_RETURN(*request.mutable_before(), Before());
+  }
   workers_[static_cast<size_t>(part->worker)].asked = true;
   readers_.Ask(part->worker, std::move(request),
                [answers = answers_, ask = part->ask,
                 worker = part->worker](absl::StatusOr<proto::PartIndexed> found) {
                  answers->Add({ask, worker, std::move(found)});
                });
+  return absl::OkStatus();
 }
 
 void IndexPass::Release(Part* part) {
   if (part->worker >= 0) --workers_[static_cast<size_t>(part->worker)].parts;
   part->worker = -1;
   part->ask = 0;
+  part->rows = -1;
   part->state = State::kWaiting;
 }
 
@@ -237,6 +243,7 @@ absl::Status IndexPass::OnAnswer(const PartAnswer& answer) {
   at->ask = 0;
   at->state = State::kRead;
   at->end = answer.found->end();
+  at->rows = answer.found->rows();
   if (at->confirmed && IsGuessed(at->plan) && at->end != at->plan.read.end()) {
     return absl::FailedPreconditionError(
         absl::StrCat(at->plan.read.spec().paths(0), ": worker ", answer.worker,
@@ -270,9 +277,10 @@ absl::Status IndexPass::Confirm() {
   return absl::OkStatus();
 }
 
-proto::IndexState IndexPass::Before() const {
+absl::StatusOr<proto::IndexState> IndexPass::Before() const {
   const PlannedPart& plan = parts_[0].plan;
-  proto::IndexState before = draft_.State();
+  const int32_t last_file = plan.first_file + plan.read.files_size() - 1;
+  ASSIGN_OR_RETURN(proto::IndexState before, draft_.State(parts_[0].rows, last_file));
   if (plan.begins_files) before.clear_query();  // queries end with their file
   if (!IsGuessed(plan)) return before;
   before.set_line(plan.begins_files ? plan.line : line_);
@@ -324,8 +332,7 @@ bool IndexPass::MustDoFirst() const {
 // block in that, something is wrong in it.
 absl::StatusOr<proto::IndexedPart> IndexPass::ReadRange(Part* part, bool* as_planned) {
   proto::PartOfFiles read = part->plan.read;
-  const proto::IndexState before = Before();
-  read.set_line(before.line());
+  read.set_line(part->plan.begins_files ? part->plan.line : line_);
   auto rows = FilePart::Read(read, &shared_);
   *as_planned = rows.ok() && (*rows)->end() > read.begin();
   if (!*as_planned) {
@@ -335,11 +342,13 @@ absl::StatusOr<proto::IndexedPart> IndexPass::ReadRange(Part* part, bool* as_pla
     if ((*rows)->end() <= read.begin()) {
       return absl::OutOfRangeError(absl::StrCat(
           read.spec().paths(0), ": a line or quoted record of more than ", kMaxRecordBytes >> 20,
-          " MiB, at line ", before.line(), "; is a quote not closed?"));
+          " MiB, at line ", read.line(), "; is a quote not closed?"));
     }
   }
   part->end = (*rows)->end();
+  part->rows = (*rows)->rows();
   part->state = State::kRead;
+  ASSIGN_OR_RETURN(const proto::IndexState before, Before());
   return (*rows)->AddUp(before);
 }
 
@@ -353,9 +362,13 @@ absl::Status IndexPass::DoFirst() {
     return part.failed;
   }
   bool as_planned = true;
-  absl::StatusOr<proto::IndexedPart> sums =
-      IsGuessed(part.plan) ? ReadRange(&part, &as_planned)
-                           : FilePart::ReadBehind(part.plan.read, Before(), &shared_);
+  absl::StatusOr<proto::IndexedPart> sums;
+  if (IsGuessed(part.plan)) {
+    sums = ReadRange(&part, &as_planned);
+  } else {
+    ASSIGN_OR_RETURN(const proto::IndexState before, Before());
+    sums = FilePart::ReadBehind(part.plan.read, before, &shared_);
+  }
   RETURN_IF_ERROR(sums.status());
   if (as_planned && !part.failed.ok()) return part.failed;
   RETURN_IF_ERROR(Confirm());
@@ -392,7 +405,7 @@ absl::Status IndexPass::Run() {
   while (true) {
     RETURN_IF_ERROR(Plan());
     if (parts_.empty()) break;
-    Assign();
+    RETURN_IF_ERROR(Assign());
     if (MustDoFirst()) {
       RETURN_IF_ERROR(DoFirst());
       continue;

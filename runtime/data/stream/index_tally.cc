@@ -62,16 +62,15 @@ void IndexTally::CountValues(absl::Span<const proto::ValueRange> ranges, int64_t
 
 void IndexTally::Count(const Table& rows) {
   const std::vector<double>& values = rows.orders.at(spec_.split().by());
-  for (size_t i = 0; i < ranges_.size(); ++i) {
-    const proto::ValueRange& range = ranges_[i];
-    const uint64_t low = range.low(), high = range.high();
-    int64_t size = rows.rows;
-    if (range.first_rows() > 0) {
-      size = std::clamp<int64_t>(range.first_rows() - rows_, 0, rows.rows);
-    }
-    for (const double value : absl::MakeConstSpan(values).first(static_cast<size_t>(size))) {
-      const uint64_t bits = OrderedBits(value);
-      if (bits >= low && bits <= high) counts_[i].Add(bits);
+  for (int64_t row = rows_; row < rows_ + rows.rows; ++row) {
+    const uint64_t bits = OrderedBits(values[static_cast<size_t>(row - rows_)]);
+    const bool left_out = held_out_.rows.Has(row), of_all = held_out_.LeftOutOfAll(row);
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      const proto::ValueRange& range = ranges_[i];
+      if (bits < range.low() || bits > range.high()) continue;
+      // The first rows, which a model has, are counted as if there were no others.
+      const bool first = range.first_rows() > 0;
+      if (first ? row < range.first_rows() && !left_out : !of_all) counts_[i].Add(bits);
     }
   }
 }
@@ -97,14 +96,12 @@ absl::Status IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bo
     tallies_[i].Add(rows.features[i], parts_, rows.places, place);
   }
   AddLabels(rows);
-  AddMemory(ParsedBytes(rows), *block);
+  AddMemory(ParsedBytes(spec_, rows), *block);
   rows_ += rows.rows;
   return absl::OkStatus();
 }
 
-// `values`: of the block's rows, from `rows_` on.
-Part IndexTally::PartOf(int64_t row, const double* values) {
-  if (values != nullptr) return cuts_.Next(row, values[row - rows_]);
+Part IndexTally::DrawnPart(int64_t row) {
   if (!runs_) return draw_(row);
   return runs_->HeldOut(row / kTextRun) ? Part::kValidation : Part::kTraining;
 }
@@ -113,10 +110,21 @@ void IndexTally::DrawRows(const Table& rows, bool test, proto::IndexedBlock* blo
   const std::string& by = spec_.split().by();
   const double* const values = by.empty() ? nullptr : rows.orders.at(by).data();
   std::array<int64_t, 3> counts = {};
+  std::vector<int64_t> held_out;
   for (int64_t row = 0; row < rows.rows; ++row) {
-    parts_.push_back(test ? Part::kTest : PartOf(rows_ + row, values));
+    const int64_t number = rows_ + row;
+    const bool held = !test && held_out_.rows.Has(number);
+    if (held) held_out.push_back(row);
+    if (test) {
+      parts_.push_back(Part::kTest);
+    } else if (values != nullptr) {
+      parts_.push_back(cuts_.Next(number, values[row], held, held_out_.of_all.Has(number)));
+    } else {
+      parts_.push_back(held ? Part::kTest : DrawnPart(number));
+    }
     ++counts[static_cast<size_t>(parts_.back())];
   }
+  if (!held_out.empty()) block->set_held_out(EncodeRows(held_out, 0));
   block->set_training(counts[0]);
   block->set_validation(counts[1]);
   block->set_test(counts[2]);
@@ -212,11 +220,12 @@ absl::Status IndexTally::CheckVocabularies(const Table& table) const {
           : "id: hash, which needs no vocabulary (a hash table), or hash_buckets, or more memory"));
 }
 
-void IndexTally::Continue(const proto::IndexState& before) {
+absl::Status IndexTally::Continue(const proto::IndexState& before) {
   rows_ = before.rows();
   query_.reset();
   if (before.has_query()) query_ = before.query();
   cuts_ = TimeCuts(before.cuts());
+  ASSIGN_OR_RETURN(held_out_, FromProto(before.held_out(), before.rows()));
   last_file_ = 0;
   for (size_t i = 0; i < tallies_.size() && i < size_t(before.numbers_size()); ++i) {
     tallies_[i].Continue(before.numbers(static_cast<int>(i)));
@@ -228,6 +237,7 @@ void IndexTally::Continue(const proto::IndexState& before) {
       ++at;
     }
   }
+  return absl::OkStatus();
 }
 
 void IndexTally::Save(proto::IndexState* after) const {
@@ -265,8 +275,7 @@ absl::Status IndexTally::Merge(const proto::IndexedPart& part, int32_t first, in
     RETURN_IF_ERROR(counts_[i].Merge(part.counts(static_cast<int>(i))));
   }
   largest_block_ = std::max(largest_block_, part.largest_block());
-  Continue(part.after());
-  return absl::OkStatus();
+  return Continue(part.after());
 }
 
 absl::Status IndexTally::Finish(const Table& table, proto::DatasetIndex* index) const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,6 +16,7 @@
 #include "runtime/data/row_chain.h"
 #include "runtime/data/split.h"
 #include "runtime/data/stream/feature_tally.h"
+#include "runtime/data/stream/held_out_rows.h"
 #include "runtime/data/stream/time_cuts.h"
 #include "runtime/data/stream/value_counts.h"
 #include "runtime/data/table.h"
@@ -34,6 +36,10 @@ class IndexTally {
   // Where no row is there yet: the cuts of split.by.
   void Cut(const proto::TimeCuts& cuts) { cuts_ = TimeCuts(cuts); }
   const TimeCuts& cuts() const { return cuts_; }
+  // Which of the rows that come next are held out.
+  void HoldOut(HeldOut held_out) { held_out_ = std::move(held_out); }
+  // Rows that nothing is added up of.
+  void PassOver(int64_t rows) { rows_ += rows; }
   // What was counted, parallel to the ranges.
   absl::Span<ValueCounts> counts() { return absl::MakeSpan(counts_); }
 
@@ -50,8 +56,8 @@ class IndexTally {
   absl::Status CheckVocabularies(const Table& table) const;
 
   // Goes on from the rows in front of those that come. What vocabularies and counts have is left
-  // out: they are merged.
-  void Continue(const proto::IndexState& before);
+  // out: they are merged. Errors: InvalidArgument for a state that makes no sense.
+  absl::Status Continue(const proto::IndexState& before);
   void Save(proto::IndexState* after) const;
   // What the blocks added since, of features and sizes, or what was counted; `texts`: by feature,
   // how many of the texts in `table` they have.
@@ -68,7 +74,8 @@ class IndexTally {
 
   void Count(const Table& rows);
   void AddLabels(const Table& rows);
-  Part PartOf(int64_t row, const double* values);
+  // The part that the number of a row draws.
+  Part DrawnPart(int64_t row);
   // The part of each row, drawn by rows; or by queries, of which `block` gets the numbers.
   void DrawRows(const Table& rows, bool test, proto::IndexedBlock* block);
   absl::Status DrawQueries(const Table& rows, const BlockPlace& place, bool test,
@@ -85,7 +92,8 @@ class IndexTally {
   std::optional<proto::OpenQuery> query_;  // of the last row, if it may go on
   int32_t last_file_ = 0;
   TimeCuts cuts_;
-  std::optional<RunDraw> runs_;            // of a text, whose parts are drawn by runs
+  std::optional<RunDraw> runs_;  // of a text, whose parts are drawn by runs
+  HeldOut held_out_;
   std::vector<proto::ValueRange> ranges_;  // none: rows are not only counted
   std::vector<ValueCounts> counts_;        // parallel
 };

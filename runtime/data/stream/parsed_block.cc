@@ -13,6 +13,7 @@
 #include "runtime/data/input_file.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/file_identity.h"
+#include "runtime/data/stream/group_files.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/stream/text_block.h"
 #include "runtime/data/table_rows.h"
@@ -58,7 +59,7 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   if (indexed.unpacked_bytes() > 0) {
     ASSIGN_OR_RETURN(copy, data.unpacked->Open(path, indexed));
   }
-  const env::RandomAccessFile& from = copy == nullptr ? *file : *copy;
+  const env::RandomAccessFile& from = copy == nullptr ? *file : copy->file();
   const auto offset = static_cast<uint64_t>(block.offset());
   if (offset > from.size() || static_cast<uint64_t>(block.bytes()) > from.size() - offset) {
     return changed();
@@ -101,6 +102,7 @@ void MakeRoom(const proto::DatasetSpec& spec, int64_t rows, Table* table) {
 
 void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedColumn* to) {
   const proto::FeatureSpec& feature = data.spec.features(index);
+  if (IsHistory(feature)) return;
   if (feature.kind() == proto::FeatureSpec::NUMERIC) {
     const NumericTransform& transform = data.transforms[static_cast<size_t>(index)];
     to->numbers.resize(from->numbers.size());
@@ -128,9 +130,14 @@ void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedC
 
 }  // namespace
 
-int64_t ParsedBytes(const Table& rows) {
+int64_t ParsedBytes(const proto::DatasetSpec& spec, const Table& rows) {
+  int64_t row_bytes = sizeof(uint32_t);
+  if (spec.has_known_items()) row_bytes += sizeof(GroupedRow);
+  for (const proto::FeatureSpec& feature : spec.features()) {
+    if (IsHistory(feature)) row_bytes += sizeof(GroupedRow);
+  }
   int64_t bytes = static_cast<int64_t>(sizeof(ParsedBlock)) + BytesOf(rows.labels) +
-                  BytesOf(rows.weights) + rows.rows * static_cast<int64_t>(sizeof(uint32_t));
+                  BytesOf(rows.weights) + rows.rows * row_bytes;
   for (const TableFeature& feature : rows.features) {
     bytes += static_cast<int64_t>(sizeof(ParsedColumn)) + feature.ids.bytes() +
              static_cast<int64_t>(feature.numbers.size() * sizeof(float)) + BytesOf(feature.lists) +
@@ -185,6 +192,37 @@ bool FitCarried(const proto::DatasetSpec& spec, const proto::DatasetIndex& index
   return true;
 }
 
+// The feature with this name, which CheckSpec has found.
+int NumberOf(const proto::DatasetSpec& spec, const std::string& name) {
+  int number = 0;
+  while (number < spec.features_size() && spec.features(number).name() != name) ++number;
+  return number;
+}
+
+void FindTargets(StreamedSpec* data) {
+  const proto::DatasetSpec& spec = data->spec;
+  for (const proto::FeatureSpec& feature : spec.features()) {
+    if (!IsHistory(feature)) continue;
+    data->history = {NumberOf(spec, feature.history_of()), feature.group_by(), feature.by(), false};
+  }
+  if (!spec.has_known_items()) return;
+  const proto::KnownItems& known = spec.known_items();
+  data->known = {NumberOf(spec, known.item()), known.group_by(), "", known.held_out()};
+}
+
+proto::DatasetSpec SpecOfBlocks(const StreamedSpec& data) {
+  proto::DatasetSpec less = data.spec;
+  less.mutable_split()->clear_holdout_per();
+  less.clear_known_items();
+  if (!data.cuts.any()) less.mutable_split()->clear_by();
+  for (proto::FeatureSpec& feature : *less.mutable_features()) {
+    if (!IsHistory(feature)) continue;
+    feature.clear_group_by();
+    feature.clear_by();
+  }
+  return less;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
@@ -203,22 +241,27 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   if (!fits) return absl::InvalidArgumentError("data set: the index is not of this data set");
   auto data = std::make_shared<StreamedSpec>();
   data->spec = std::move(spec);
-  data->of_one_part = data->spec;
-  data->of_one_part.mutable_split()->clear_by();
   data->index = std::move(index);
   data->cuts = TimeCuts(data->index->cuts());
   if (is_text) {
-    ASSIGN_OR_RETURN(data->held_out, RunsHeldOut(data->spec, *data->index));
+    ASSIGN_OR_RETURN(data->runs_held_out, RunsHeldOut(data->spec, *data->index));
   }
   data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
   data->kept = std::make_shared<KeptFiles>();
+  data->groups = std::make_shared<GroupFiles>(data->spec.stream());
+  FindTargets(data.get());
+  data->of_blocks = SpecOfBlocks(*data);
+  data->of_one_part = data->of_blocks;
+  data->of_one_part.mutable_split()->clear_by();
   for (int i = 0; i < data->spec.features_size(); ++i) {
     const proto::FeatureSpec& feature = data->spec.features(i);
     const proto::IndexedFeature& indexed = data->index->features(i);
     const proto::LearnedFeature& learned = indexed.learned();
     NumericTransform transform;
     std::shared_ptr<const Vocabulary> vocabulary;
-    if (feature.kind() != proto::FeatureSpec::CATEGORICAL) {
+    if (IsHistory(feature)) {
+      // It has that of the feature that it is of.
+    } else if (feature.kind() != proto::FeatureSpec::CATEGORICAL) {
       transform = {feature.normalization(), learned.shift(), learned.scale()};
     } else if (FormatOf(data->spec).HasIndices(feature)) {
       vocabulary = Vocabulary::OfNumbers(learned.numbers(), data->spec.zero_based() ? 0 : 1);
@@ -240,11 +283,14 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   return data;
 }
 
-absl::Status UnpackFiles(const StreamedSpec& data) {
+absl::Status PrepareFiles(const StreamedSpec& data) {
   for (int i = 0; i < data.spec.paths_size() + data.spec.split().test_paths_size(); ++i) {
     const proto::IndexedFile& file = data.index->files(i);
     if (file.unpacked_bytes() == 0) continue;
     RETURN_IF_ERROR(data.unpacked->Open(data.path(i), file).status());
+  }
+  for (const std::optional<GroupTarget>& target : {data.history, data.known}) {
+    if (target) RETURN_IF_ERROR(data.groups->Open(data, *target).status());
   }
   return absl::OkStatus();
 }
@@ -270,16 +316,17 @@ std::vector<proto::IndexedBlock> PiecesOf(const proto::DatasetIndex& index, int6
   return pieces;
 }
 
-absl::Status ReadPieces(const StreamedSpec& data, const std::vector<proto::IndexedBlock>& pieces,
-                        Table* table, TableRows* rows) {
+absl::Status ReadPieces(const StreamedSpec& data, const proto::DatasetSpec& spec,
+                        const std::vector<proto::IndexedBlock>& pieces, Table* table,
+                        TableRows* rows) {
   for (const proto::IndexedBlock& piece : pieces) {
     ASSIGN_OR_RETURN(FileBlock lines, ReadBytes(data, piece));
     // A row has at least one byte, so an invalid index cannot reserve more rows than the block has
     // bytes.
     const int64_t before = table->rows;
     const auto bytes = static_cast<int64_t>(lines.bytes.size());
-    if (before == 0) MakeRoom(data.spec, std::min(piece.rows(), bytes), table);
-    RETURN_IF_ERROR(FormatOf(data.spec).ReadBlock(data.spec, std::move(lines), rows));
+    if (before == 0) MakeRoom(spec, std::min(piece.rows(), bytes), table);
+    RETURN_IF_ERROR(FormatOf(spec).ReadBlock(spec, std::move(lines), rows));
     if (table->rows - before != piece.rows()) {
       return absl::DataLossError(absl::StrCat(data.path(piece), ": wanted ", piece.rows(),
                                               " rows from line ", piece.line(), " on, found ",
@@ -329,28 +376,17 @@ std::optional<Part> OnlyPart(const proto::IndexedBlock& block) {
 
 // What is read of a block. A row group is compared by all columns that the index was made of.
 const proto::DatasetSpec& SpecOf(const StreamedSpec& data, const proto::IndexedBlock& block) {
-  const bool all = !OnlyPart(block) || FormatOf(data.spec).has_groups();
-  return all ? data.spec : data.of_one_part;
+  if (FormatOf(data.spec).has_groups()) return data.spec;
+  return OnlyPart(block) ? data.of_one_part : data.of_blocks;
 }
 
 // The examples of each part, as they were when the block was indexed.
 void DrawParts(const StreamedSpec& data, const proto::IndexedBlock& block, const Table& table,
                ParsedBlock* parsed) {
-  const bool test_file = block.file() >= data.spec.paths_size();
-  const PartDraw draw(data.spec.split(), data.spec.seed());
-  const std::string& by = data.spec.split().by();
-  const std::optional<Part> only = by.empty() ? std::nullopt : OnlyPart(block);
-  const double* const values = by.empty() || only ? nullptr : table.orders.at(by).data();
-  const auto part_of = [&](int64_t row) {
-    if (test_file) return static_cast<size_t>(Part::kTest);
-    if (only) return static_cast<size_t>(*only);
-    const int64_t number = block.first_row() + row;
-    return static_cast<size_t>(values == nullptr ? draw(number)
-                                                 : data.cuts.Of(number, values[row]));
-  };
+  BlockParts parts(data, block, table);
   if (data.spec.query().empty()) {
     for (int64_t row = 0; row < table.rows; ++row) {
-      parsed->rows[part_of(row)].push_back(static_cast<uint32_t>(row));
+      parsed->rows[static_cast<size_t>(parts.Of(row))].push_back(static_cast<uint32_t>(row));
     }
     return;
   }
@@ -358,14 +394,64 @@ void DrawParts(const StreamedSpec& data, const proto::IndexedBlock& block, const
   for (auto row = static_cast<size_t>(block.carried_rows()); row < queries.size();) {
     size_t end = row + 1;
     while (end < queries.size() && queries[end] == queries[row]) ++end;
-    const size_t part = part_of(static_cast<int64_t>(row));
+    const auto part = static_cast<size_t>(parts.Of(static_cast<int64_t>(row)));
     parsed->rows[part].push_back(static_cast<uint32_t>(row));
     parsed->query_ends[part].push_back(static_cast<uint32_t>(end));
     row = end;
   }
 }
 
+// What the group files say of its rows.
+absl::Status ReadGroupedRows(const StreamedSpec& data, const proto::IndexedBlock& block,
+                             int64_t rows, ParsedBlock* parsed) {
+  const auto read = [&](const GroupTarget& target, std::vector<GroupedRow>* to) {
+    ASSIGN_OR_RETURN(const auto file, data.groups->Open(data, target));
+    to->resize(static_cast<size_t>(rows));
+    return file->ReadRows(block.first_row(), absl::MakeSpan(*to));
+  };
+  if (data.history) RETURN_IF_ERROR(read(*data.history, &parsed->of_history));
+  if (!data.known || block.validation() + block.test() == 0) return absl::OkStatus();
+  return read(*data.known, &parsed->of_known);
+}
+
 }  // namespace
+
+BlockParts::BlockParts(const StreamedSpec& data, const proto::IndexedBlock& block,
+                       const Table& table)
+    : data_(data), block_(block), draw_(data.spec.split(), data.spec.seed()) {
+  if (block.file() >= data.spec.paths_size()) {
+    only_ = Part::kTest;
+  } else if (data.spec.query().empty()) {
+    only_ = OnlyPart(block);
+  }
+  if (only_) return;
+  if (data.cuts.any()) values_ = table.orders.at(data.spec.split().by()).data();
+  std::vector<int64_t> held_out;
+  // What cannot be decoded gives other parts than the index says, which is found out.
+  if (DecodeRows(block.held_out(), 0, block.rows(), &held_out)) {
+    held_out_ = RowMarks(std::move(held_out));
+  }
+}
+
+Part BlockParts::Of(int64_t row) {
+  if (only_) return *only_;
+  if (held_out_.Has(row)) return Part::kTest;
+  const int64_t number = block_.first_row() + row;
+  if (values_ != nullptr) return data_.cuts.Of(number, values_[row]);
+  // A split by a column that holds out nothing by its values draws nothing, either.
+  return data_.spec.split().by().empty() ? draw_(number) : Part::kTraining;
+}
+
+absl::Status ReadRowsOfBlock(const StreamedSpec& data, const proto::DatasetSpec& spec,
+                             const KnownVocabularies& vocabularies,
+                             const proto::IndexedBlock& block, Table* table) {
+  TableRows rows(table, 0);
+  rows.LeaveOutChain();
+  table->side_tables = data.side_tables;
+  RETURN_IF_ERROR(BindColumns(spec, vocabularies, table, &rows));
+  table->places.StartFile(data.path(block));
+  return ReadPieces(data, spec, {block}, table, &rows);
+}
 
 namespace {
 
@@ -386,7 +472,7 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseText(const StreamedSpec&
   auto parsed = std::make_shared<ParsedBlock>();
   parsed->first_row = block.first_row();
   parsed->text =
-      made.Parts([&](int64_t run) -> bool { return data.held_out[static_cast<size_t>(run)]; });
+      made.Parts([&](int64_t run) -> bool { return data.runs_held_out[static_cast<size_t>(run)]; });
   parsed->tokens = made.TakeTokens();
   parsed->tokens.shrink_to_fit();
   parsed->bytes = static_cast<int64_t>(sizeof(ParsedBlock)) + BytesOf(parsed->tokens);
@@ -408,11 +494,13 @@ absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec
   TableRows rows(&table, 0);
   rows.LeaveOutChain();
   table.side_tables = data.side_tables;
-  RETURN_IF_ERROR(BindColumns(SpecOf(data, block), data.vocabularies, &table, &rows));
+  const proto::DatasetSpec& spec = SpecOf(data, block);
+  RETURN_IF_ERROR(BindColumns(spec, data.vocabularies, &table, &rows));
   table.places.StartFile(path);
-  RETURN_IF_ERROR(ReadPieces(data, PiecesOf(*data.index, number), &table, &rows));
+  RETURN_IF_ERROR(ReadPieces(data, spec, PiecesOf(*data.index, number), &table, &rows));
   auto parsed = std::make_shared<ParsedBlock>();
-  parsed->bytes = ParsedBytes(table);
+  parsed->bytes = ParsedBytes(data.spec, table);
+  RETURN_IF_ERROR(ReadGroupedRows(data, block, table.rows, parsed.get()));
   parsed->columns.resize(table.features.size());
   for (size_t i = 0; i < table.features.size(); ++i) {
     TakeColumn(data, static_cast<int>(i), &table.features[i], &parsed->columns[i]);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/row_places.h"
 #include "runtime/data/split.h"
+#include "runtime/data/stream/group_file.h"
+#include "runtime/data/stream/held_out_rows.h"
 #include "runtime/data/stream/kept_files.h"
 #include "runtime/data/stream/row_cells.h"
 #include "runtime/data/stream/time_cuts.h"
@@ -21,6 +24,8 @@
 #include "runtime/data/text_parts.h"
 
 namespace coxswain::data {
+
+class GroupFiles;  // group_files.h
 
 struct ParsedColumn {
   std::vector<float> numbers;  // numeric, vector: as in the batch
@@ -43,27 +48,33 @@ struct ParsedBlock {
   // Of a text instead of all this: its places, as in Text, and their parts.
   std::vector<int32_t> tokens;
   TextParts text;
+  // By row: what the file of the spec's history says; that of its known items, where there is one
+  // and the block has rows that are not training rows.
+  std::vector<GroupedRow> of_history, of_known;
   int64_t first_row = 0;  // of the data set
   RowPlaces places;
   int64_t bytes = 0;  // its memory
 };
 
 // The memory that the rows of a table of one block take as a ParsedBlock.
-int64_t ParsedBytes(const Table& rows);
+int64_t ParsedBytes(const proto::DatasetSpec& spec, const Table& rows);
 
 // The state of a streamed data set that does not depend on its rows. Thread model: immutable.
 struct StreamedSpec {
   proto::DatasetSpec spec;  // as CheckSpec returned it
-  // For blocks whose rows are all of one part, which the index says: less the column of split.by.
-  proto::DatasetSpec of_one_part;
-  TimeCuts cuts;               // of split.by
-  std::vector<bool> held_out;  // of a text, by run
+  // For blocks: less the columns that only name groups and order their rows, which were looked at
+  // before. For those whose rows are all of one part, which the index says: less that of split.by.
+  proto::DatasetSpec of_blocks, of_one_part;
+  TimeCuts cuts;                    // of split.by
+  std::vector<bool> runs_held_out;  // of a text
   std::shared_ptr<const proto::DatasetIndex> index;
   KnownVocabularies vocabularies;            // by feature
   std::vector<NumericTransform> transforms;  // by feature; only for numeric ones
   std::shared_ptr<const SideTables> side_tables;
-  std::shared_ptr<UnpackedFiles> unpacked;  // thread-safe
-  std::shared_ptr<KeptFiles> kept;          // thread-safe
+  std::shared_ptr<UnpackedFiles> unpacked;    // thread-safe
+  std::shared_ptr<KeptFiles> kept;            // thread-safe
+  std::shared_ptr<GroupFiles> groups;         // thread-safe
+  std::optional<GroupTarget> history, known;  // those that the spec's batches have values of
 
   const std::string& path(int file) const;  // by its number in the index
   const std::string& path(const proto::IndexedBlock& block) const { return path(block.file()); }
@@ -74,8 +85,32 @@ struct StreamedSpec {
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index);
 
-// Decompresses the compressed files. Errors: those of UnpackedFiles.
-absl::Status UnpackFiles(const StreamedSpec& data);
+// Decompresses the compressed files, and makes the group files. Errors: those of UnpackedFiles and
+// GroupFiles.
+absl::Status PrepareFiles(const StreamedSpec& data);
+
+// The part of each row of a block of rows that are examples each. Thread model: one thread.
+class BlockParts {
+ public:
+  // `table` has the rows, and the values of split.by where they decide. All must outlive it.
+  BlockParts(const StreamedSpec& data, const proto::IndexedBlock& block, const Table& table);
+  // Rows of the block from 0; never smaller than before.
+  Part Of(int64_t row);
+
+ private:
+  const StreamedSpec& data_;
+  const proto::IndexedBlock& block_;
+  const PartDraw draw_;
+  std::optional<Part> only_;
+  const double* values_ = nullptr;  // of split.by
+  RowMarks held_out_;
+};
+
+// Reads the rows of a block, without what later ones have of its last query, by a spec of fewer
+// columns. `vocabularies`: by its features. Errors: as ParseBlock.
+absl::Status ReadRowsOfBlock(const StreamedSpec& data, const proto::DatasetSpec& spec,
+                             const KnownVocabularies& vocabularies,
+                             const proto::IndexedBlock& block, Table* table);
 
 // Reads a block from its file. Errors: FailedPrecondition when the file's bytes are not those that
 // were indexed, see file_identity.h; those of RandomAccessFile and of the format.

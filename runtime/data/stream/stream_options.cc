@@ -77,14 +77,12 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
     return absl::StrCat("dataset.format: ", spec.format(), " is read into memory");
   }
   for (const proto::FeatureSpec& feature : spec.features()) {
-    if (!IsHistory(feature)) continue;
-    return absl::StrCat("features.", feature.name(), ": a history is made of all rows");
+    if (!IsHistory(feature) || (spec.query().empty() && !spec.followed())) continue;
+    return absl::StrCat("features.", feature.name(), ": a history, with dataset.",
+                        spec.followed() ? "follow" : "query");
   }
-  if (spec.has_known_items()) {
-    return "evaluate: what else a user has, which is no candidate, depends on all rows";
-  }
-  if (!spec.split().holdout_per().empty()) {
-    return "split.holdout_per: which rows are held out depends on all of them";
+  if (spec.has_known_items() && spec.followed()) {
+    return "evaluate: what else a user has, with dataset.follow";
   }
   if (spec.format() == "csv" && !spec.csv().header() && spec.csv().columns().empty()) {
     return "dataset.columns: columns without names are counted in each file";

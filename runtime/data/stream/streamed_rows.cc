@@ -12,6 +12,8 @@
 #include "runtime/data/permutation.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
+#include "runtime/data/stream/group_files.h"
+#include "runtime/data/stream/history_gather.h"
 #include "runtime/data/stream/row_cells.h"
 #include "runtime/data/stream/stream_options.h"
 
@@ -40,6 +42,7 @@ struct StreamedRows::Picks {
   std::vector<int64_t> numbers;     // of examples: of rows, or of queries
   std::vector<int32_t> query_ends;  // where examples are queries: behind the last row of each
   std::vector<CellTarget> targets;  // columns of one value that are still to be gathered
+  std::vector<size_t> places;       // by categorical feature: where in the batch it begins
   int64_t begin = 0;
   uint64_t sample_key = 0;
 
@@ -320,6 +323,11 @@ absl::Status StreamedRows::AddFeature(int index, Picks* picks, Batch* batch) con
     }
     return absl::OkStatus();
   }
+  picks->places[at] = batch->size();
+  if (IsHistory(feature)) {
+    batch->resize(batch->size() + 2);
+    return absl::OkStatus();
+  }
   if (feature.multi_valued()) return GatherLists(index, *picks, batch);
   CellTarget target{.column = at};
   batch->push_back(NewColumn(DType::kI64, picks->size(), &target.ids));
@@ -329,7 +337,7 @@ absl::Status StreamedRows::AddFeature(int index, Picks* picks, Batch* batch) con
 
 absl::Status StreamedRows::GatherRows(const Ticket& ticket, const std::vector<ExamplePlace>& places,
                                       Picks* picks, Batch* batch) {
-  RETURN_IF_ERROR(FindExamples(ticket, places, picks));
+  if (ticket.size() > 0) RETURN_IF_ERROR(FindExamples(ticket, places, picks));
   for (int i = 0; i < data_->spec.features_size(); ++i) {
     RETURN_IF_ERROR(AddFeature(i, picks, batch));
   }
@@ -339,6 +347,7 @@ absl::Status StreamedRows::GatherRows(const Ticket& ticket, const std::vector<Ex
   column += 2;
   for (size_t i = 0; i < named_labels_; ++i) AddNumbers(column + i, picks, batch);
   GatherTargets(*picks);
+  if (data_->history) RETURN_IF_ERROR(FillHistory(*picks, ticket.part, batch));
   if (!data_->spec.query().empty()) {
     AppendQueries<int64_t>(picks->query_ends, picks->numbers, batch);
   }
@@ -351,6 +360,7 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
   picks.begin = ticket.begin;
   picks.sample_key = sample_key;
   std::vector<ExamplePlace> places;
+  picks.places.resize(static_cast<size_t>(data_->spec.features_size()));
   if (ticket.size() > 0) {
     places = Places(ticket, order_key);
     ReadAhead({ticket, order_key}, ahead);
@@ -367,7 +377,56 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
     batch.push_back(NewColumn(DType::kI64, static_cast<int64_t>(picks.numbers.size()), &out));
     std::copy(picks.numbers.begin(), picks.numbers.end(), out);
   }
+  if (ticket.part != Part::kTraining && (data_->known || data_->history)) {
+    RETURN_IF_ERROR(AddKnown(picks, &batch));
+  }
   return batch;
+}
+
+absl::Status StreamedRows::FillHistory(const Picks& picks, Part part, Batch* batch) const {
+  const proto::DatasetSpec& spec = data_->spec;
+  int index = 0;
+  while (!IsHistory(spec.features(index))) ++index;
+  ASSIGN_OR_RETURN(const auto file, data_->groups->Open(*data_, *data_->history));
+  HistoryGather gather(*file, SizesOf(spec.stream()).memory);
+  gather.feature = spec.features(index).name();
+  gather.most = spec.features(index).max_values();
+  gather.ordered = !data_->history->by.empty();
+  if (part == Part::kTraining && !gather.ordered) {
+    gather.own =
+        (*batch)[picks.places[static_cast<size_t>(data_->history->feature)]].data<int64_t>();
+  }
+  gather.sample_key = [&](int64_t i) {
+    return HashPair(HashPair(picks.sample_key, static_cast<uint64_t>(picks.begin + i)),
+                    static_cast<uint64_t>(index));
+  };
+  for (const CellRow& pick : picks.picks) {
+    gather.rows.push_back(picks.blocks[pick.block]->of_history[pick.row]);
+  }
+  const size_t at = picks.places[static_cast<size_t>(index)];
+  return gather.Fill(&(*batch)[at], &(*batch)[at + 1]);
+}
+
+absl::Status StreamedRows::AddKnown(const Picks& picks, Batch* batch) const {
+  const bool own = data_->known.has_value();
+  const GroupTarget& target = own ? *data_->known : *data_->history;
+  ASSIGN_OR_RETURN(const auto file, data_->groups->Open(*data_, target));
+  HistoryGather gather(*file, SizesOf(data_->spec.stream()).memory);
+  gather.feature = kKnownColumn;
+  gather.sorts = !target.by.empty();
+  for (const CellRow& pick : picks.picks) {
+    const ParsedBlock& block = *picks.blocks[pick.block];
+    gather.rows.push_back((own ? block.of_known : block.of_history)[pick.row]);
+  }
+  Tensor values, offsets;
+  RETURN_IF_ERROR(gather.Fill(&values, &offsets));
+  batch->push_back(std::move(values));
+  batch->push_back(std::move(offsets));
+  if (!own) return absl::OkStatus();
+  int64_t* out = nullptr;
+  batch->push_back(NewColumn(DType::kI64, picks.size(), &out));
+  for (const GroupedRow& row : gather.rows) *out++ = row.group;
+  return absl::OkStatus();
 }
 
 }  // namespace coxswain::data

@@ -66,6 +66,10 @@ class StreamedRows {
   static void GatherIds(const Picks& picks, size_t column, int64_t* out);
   void GatherNumbers(const Picks& picks, size_t column, float* out) const;
   absl::Status GatherLists(int index, const Picks& picks, Batch* batch) const;
+  // The history's place in the batch is kept while the feature that it is of is gathered. Errors:
+  // those of GroupFile; ResourceExhausted for a group whose values do not fit into dataset.memory.
+  absl::Status FillHistory(const Picks& picks, Part part, Batch* batch) const;
+  absl::Status AddKnown(const Picks& picks, Batch* batch) const;
 
   const std::shared_ptr<const StreamedSpec> data_;
   const size_t named_labels_;                        // their columns, weights included

@@ -55,16 +55,26 @@ Part TimeCuts::Pass(int64_t row, double value, Cuts* cuts) {
   return test ? Part::kTest : validation ? Part::kValidation : Part::kTraining;
 }
 
-Part TimeCuts::Next(int64_t row, double value) {
+Part TimeCuts::Next(int64_t row, double value, bool held_out, bool of_all) {
   // Rows that are kept are among all of them, too.
-  const Part part = Pass(row, value, &all_);
-  return row < kept_rows_ ? Pass(row, value, &kept_) : part;
+  const bool kept = row < kept_rows_;
+  Part part = Part::kTest;
+  if (!(kept ? of_all : held_out)) part = Pass(row, value, &all_);
+  if (kept && !held_out) part = Pass(row, value, &kept_);
+  return held_out ? Part::kTest : part;
 }
 
 Part TimeCuts::Of(int64_t row, double value) const {
   const Cuts& cuts = row < kept_rows_ ? kept_ : all_;
   if (IsBehind(row, value, cuts.test)) return Part::kTest;
   return IsBehind(row, value, cuts.validation) ? Part::kValidation : Part::kTraining;
+}
+
+bool TimeCuts::any() const {
+  for (const Cut* cut : {&kept_.validation, &kept_.test, &all_.validation, &all_.test}) {
+    if (std::isfinite(cut->value)) return true;
+  }
+  return false;
 }
 
 bool TimeCuts::over() const {

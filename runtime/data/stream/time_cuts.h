@@ -16,12 +16,15 @@ class TimeCuts {
   explicit TimeCuts(const proto::TimeCuts& cuts);
   proto::TimeCuts Save() const;
 
-  // The part of the next row: they come in their order, each with its number and value.
-  Part Next(int64_t row, double value);
+  // The part of the next row: they come in their order, each with its number and value. A row that
+  // is held out is a test row, and the cuts do not count it; `of_all`: they do not among all rows.
+  Part Next(int64_t row, double value, bool held_out = false, bool of_all = false);
   // The part of any row. Not before all have come.
   Part Of(int64_t row, double value) const;
   // Whether all rows have come that the cuts wait for.
   bool over() const;
+  // Whether a row's value may make it a held-out row.
+  bool any() const;
 
  private:
   // Values are finite: no row is behind one without a value.

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "coordinator/export/csv_writer.h"
 #include "coordinator/export/removed_ids.h"
+#include "coordinator/model/npz_reader.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
 
@@ -174,6 +176,39 @@ TEST_CASE("an npz file has the arrays as numpy reads them", "[export]") {
   CHECK(arrays["none"].shape == "0, 4");
   CHECK(arrays["none"].data.empty());
   CHECK(nlohmann::json::parse(arrays["__metadata__"].data)["steps"] == "12");
+}
+
+TEST_CASE("an npz file that was exported can be read as initial rows", "[export]") {
+  const DataFiles files;
+  ExportOptions options{ExportFormat::kNpz, files.Path("out.npz")};
+  MustExport(Model(WriteSample(files)), options);
+  const auto rows = model::ReadNpz(options.out, "hashed");
+  REQUIRE(rows.ok());
+  CHECK(rows->values<float>() == std::vector<float>{5, 6});
+  CHECK(model::ArraysOfNpz(options.out)->size() == 10);
+  // Whatever byte is another one, there is an array or an error.
+  const std::string bytes = Slurp(options.out);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    std::string flipped = bytes;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x55);
+    const auto array = model::ReadNpz(files.Write("flipped.npz", flipped), "hashed");
+    if (array.ok()) CHECK(array->num_elements() == 2);
+  }
+}
+
+TEST_CASE("export: a directory of somebody else's is not replaced", "[export]") {
+  const DataFiles files;
+  for (const char* facts :
+       {R"({"format": 3})", R"({"format": "coxswain-export", "variables": [3]})",
+        R"({"format": "coxswain-export", "variables": [{"file": 3}]})", "[]"}) {
+    std::filesystem::create_directories(files.Path("out"));
+    std::ofstream(files.Path("out/export.json")) << facts;
+    std::ofstream(files.Path("out/notes.txt")) << "mine";
+    ExportOptions options{ExportFormat::kCsv, files.Path("out/")};
+    options.replace = true;
+    CHECK(absl::IsFailedPrecondition(Export(Model(WriteSample(files)), options).status()));
+    CHECK(Slurp(files.Path("out/notes.txt")) == "mine");
+  }
 }
 
 TEST_CASE("a safetensors file has the variables bit by bit", "[export]") {

@@ -149,6 +149,13 @@ TEST_CASE("a job that follows directories says so, and how they end") {
   CHECK_FALSE(other.follow.enabled);
   CHECK(other.follow.end == "_DONE");
   CHECK_FALSE(other.dataset.followed());
+  const absl::Status when =
+      ParseJob(kFollowed, "job.yaml", {"train={batch_size: 10, deterministic: true}"}).status();
+  INFO(when);
+  CHECK(absl::StrContains(when.message(),
+                          "dataset.follow: with train.deterministic examples do not depend on when "
+                          "files come; wanted false"));
+  CHECK_FALSE(absl::StrContains(when.message(), "train.consistency"));
 }
 
 TEST_CASE("columns are looked for in the first whole file of a job that follows, if there is one") {

@@ -229,8 +229,8 @@ TEST_CASE("each way to train together wants its own keys, and synchronous steps 
         "train.consistency.reduce: with `accumulate` an update is of all its microbatches; wanted "
         "mean or sum"},
        {"train.consistency={accumulate: 2, delay_compensation: 0.04}",
-        "train.consistency.delay_compensation: only where an update is of one batch, with `async` "
-        "and `bounded`"},
+        "train.consistency.delay_compensation: only where an update is of one batch and applied "
+        "as it comes, with `async` and `bounded`"},
        {"train.consistency={mode: hybrid}", "train.consistency: mode `hybrid` wants `group_size`"},
        {"train.consistency={mode: sync, replicas: 2, group_size: 2}",
         "train.consistency.group_size: only with mode `hybrid`"},
@@ -257,10 +257,20 @@ TEST_CASE("each way to train together wants its own keys, and synchronous steps 
 
 TEST_CASE("a deterministic job is refused where its result would depend on time or machines") {
   CheckAll(kTable,
-           {{"train.deterministic=true",
-             "train.consistency: with train.deterministic the order of updates must not "
-             "depend on who is faster; wanted {mode: sync, replicas: N}, of which "
-             "`replicas: 1` is one batch after another"},
+           {{"train={deterministic: true, consistency: {mode: hybrid, group_size: 2}}",
+             "train.consistency: with train.deterministic the order of updates must not depend on "
+             "who is faster; wanted the mode async, bounded or sync, and `accumulate` only with "
+             "sync"},
+            {"train={deterministic: true, consistency: {accumulate: 2}}",
+             "train.consistency: with train.deterministic the order of updates must not depend on "
+             "who is faster; wanted the mode async, bounded or sync, and `accumulate` only with "
+             "sync"},
+            {"train={deterministic: true, consistency: {mode: bounded, max_staleness: 4096}}",
+             "train.consistency.max_staleness: with train.deterministic this many batches and one "
+             "more are held until all are there; wanted at most 4095"},
+            {"train={deterministic: true, on_error: ignore}",
+             "train.on_error: an update of several batches can be neither applied nor left out "
+             "without one of them; wanted fail_fast"},
             {"train={deterministic: true, consistency: {mode: sync, replicas: 2, backup: 1}}",
              "train.consistency.backup: with train.deterministic no batch is left for later "
              "for being slow; wanted 0"},
@@ -276,6 +286,36 @@ TEST_CASE("a deterministic job is refused where its result would depend on time 
       kTable, {"train={deterministic: true, consistency: {mode: sync, replicas: 2}}"});
   CHECK(job.train.deterministic);
   CHECK(job.train.device == DeviceChoice::kCpu);
+}
+
+TEST_CASE("a window is for asynchronous training that is deterministic") {
+  CheckAll(
+      kTable,
+      {{"train.consistency.window=4", "train.consistency.window: only with train.deterministic"},
+       {"train={deterministic: true, consistency: {mode: sync, replicas: 2, window: 4}}",
+        "train.consistency.window: only with mode `async`"},
+       {"train={deterministic: true, consistency: {window: 4, reduce: sum}}",
+        "train.consistency.reduce: only with modes `sync` and `hybrid`, or with "
+        "`accumulate`"},
+       {"train={deterministic: true, consistency: {window: 4, delay_compensation: 1}}",
+        "train.consistency.delay_compensation: only where an update is of one batch and "
+        "applied as it comes, with `async` and `bounded`"}});
+  const auto parse = [](const std::string& train) {
+    return testing::MustParse(kTable, {"train=" + train}).train.consistency;
+  };
+  const Consistency given = parse("{deterministic: true, consistency: {window: 4}}");
+  CHECK(given.mode == ConsistencyMode::kSync);
+  CHECK(given.reduce == GradientReduction::kNone);
+  CHECK(given.batches() == 4);
+  CHECK(given.batches_per_update() == 1);
+  CHECK(parse("{deterministic: true}").batches() == 8);
+  CHECK(parse("{deterministic: true, consistency: {staleness_rate: root}}").staleness_rate ==
+        StalenessRate::kRoot);
+  // So late a gradient may be, and no later.
+  CHECK(parse("{deterministic: true, consistency: {mode: bounded, max_staleness: 5}}").batches() ==
+        6);
+  CHECK_FALSE(parse("{consistency: {mode: bounded, max_staleness: 5}}").in_steps());
+  CHECK_FALSE(parse("{}").in_steps());
 }
 
 TEST_CASE("metrics by group want a group, and early stopping a metric that compares models") {

@@ -144,6 +144,12 @@ TEST_CASE("auc_by_group is the mean of the groups' areas by their weights", "[me
   CHECK(none.why == "no group has labels of both kinds");
 }
 
+TEST_CASE("the log loss of a label between 0 and 1 goes by the number", "[metrics]") {
+  const double soft = -(0.3 * std::log(0.4) + 0.7 * std::log(0.6));
+  CHECK(Measure("logloss", {0.4f}, {0.3f}).value == Approx(soft));
+  CHECK(Measure("logloss_by_group", {0.4f}, {0.3f}, {.groups = Ids{1}}).value == Approx(soft));
+}
+
 TEST_CASE("logloss_by_group counts each group once", "[metrics]") {
   const double first = -(std::log(0.8) + std::log(0.5) + std::log(0.9)) / 3;
   CHECK(Measure("logloss_by_group", {0.8f, 0.5f, 0.1f, 0.4f}, {1, 0, 0, 1},

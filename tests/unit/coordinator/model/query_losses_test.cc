@@ -128,6 +128,12 @@ std::map<std::string, double> Measure(const std::string& metrics, const std::vec
   return all.Compute();
 }
 
+TEST_CASE("ndcg of labels of which 2 to their power is no number") {
+  // 2^3000 - 1 is as good as 2^3000: the second place has 1 / log2(3) of the first.
+  const auto values = Measure("[ndcg@10]", {1, 3}, {3000, 0}, {5, 5});
+  CHECK(values.at("ndcg@10") == Approx(1 / std::log2(3.0)));
+}
+
 TEST_CASE("metrics of queries: by the order of scores in each, ties against the model") {
   // Query 5 in order: 0, 3, 1; query 9 has nothing relevant; query 2: a tie, 0 before 1.
   const auto values = Measure("[ndcg@10, ndcg@1, mrr, map@10, precision@2, recall@1]",

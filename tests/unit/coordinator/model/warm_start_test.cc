@@ -66,7 +66,11 @@ model: {kind: mlp, hidden: [4]}
     for (int64_t i = 0; i < rows.dim(0); ++i) firsts.push_back(rows.data<float>()[2 * i]);
     return firsts;
   }
-  WarmStart Take() { return Must(TakeOver(model(), job, *data, &strategy)); }
+  absl::StatusOr<WarmStart> TryTake(const NameMap& names) {
+    const WarmSource source = Must(WarmSource::Open({model(), names}, job, *data));
+    return source.TakeOver(&strategy);
+  }
+  WarmStart Take(const NameMap& names = {}) { return Must(TryTake(names)); }
 
   DataFiles files;
   job::JobSpec job;
@@ -174,7 +178,7 @@ TEST_CASE("warm start: a feature of another name has its ids and its tables' row
   f.Load();
   f.Table("user", 5);
   const NameMap names = Must(NameMap::Parse({"person=user"}));
-  const WarmStart taken = Must(TakeOver(f.model(), f.job, *f.data, &f.strategy, names));
+  const WarmStart taken = f.Take(names);
   CHECK(f.Firsts("user") == std::vector<float>{12, 0, 10, 13, 14});
   REQUIRE(taken.taken.size() == 1);
   CHECK(taken.taken[0].old_name == "person");
@@ -189,7 +193,7 @@ TEST_CASE("warm start: a name that stands for nothing is an error, which tells t
   f.Table("user", 5);
   const auto error = [&](const std::string& entry) {
     const NameMap names = Must(NameMap::Parse({entry}));
-    const auto taken = TakeOver(f.model(), f.job, *f.data, &f.strategy, names);
+    const auto taken = f.TryTake(names);
     CHECK(taken.status().code() == absl::StatusCode::kInvalidArgument);
     return std::string(taken.status().message());
   };

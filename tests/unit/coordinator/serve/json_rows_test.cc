@@ -50,6 +50,15 @@ TEST_CASE("serve json: instances and inputs say the same rows", "[serve]") {
   CHECK(std::holds_alternative<std::monostate>(rows.rows.rows[2][1]));
 }
 
+TEST_CASE("serve json: true and false are what training files have of them", "[serve]") {
+  const PredictRequest request = Must(ParsePredictRequest(
+      R"({"instances": [{"user": true, "age": true, "tags": [false, "x"]}]})", kColumns, 5));
+  const auto& row = request.rows.rows.at(0);
+  CHECK(std::get<std::string>(row[0]) == "true");
+  CHECK(std::get<std::string>(row[1]) == "1");
+  CHECK(std::get<Texts>(row[2]) == Texts{"false", "x"});
+}
+
 TEST_CASE("serve json: of one column an instance may be its value", "[serve]") {
   const std::vector<RawColumn> one = {{"x", RawColumn::Kind::kNumber}};
   for (const char* body : {R"({"instances": [1, [2]]})", R"({"inputs": [1, 2]})",

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -250,6 +251,54 @@ TEST_CASE("serve: a client that sends a byte now and then loses its connection t
   CHECK(answer->status == 200);
 }
 
+TEST_CASE("serve: a body is bounded however it is sent", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const std::string wanted = service.Handle("POST", kPredict, kOneRow).body;
+  const Running running(&service, {.max_body_bytes = 1000});
+  const auto post = [&](const std::string& headers, const std::string& body, char more) {
+    SlowClient client(running.port());
+    return client.SendUntilAnswered(
+        absl::StrCat("POST ", kPredict, " HTTP/1.1\r\n", headers, "\r\n", body), more);
+  };
+  const std::string chunked = "Transfer-Encoding: chunked\r\n";
+  CHECK_THAT(post(chunked, absl::StrCat("3e8\r\n", std::string(1000, ' '), "\r\n1\r\n \r\n"), ' '),
+             Contains("413") && Contains("larger than the server takes"));
+  // A line between chunks that never ends, and headers that do not.
+  CHECK_THAT(post(chunked, absl::StrCat("1;", std::string(80'000, 'x')), 'x'), Contains("413"));
+  CHECK_THAT(post(absl::StrCat("X: ", std::string(70'000, 'x')), "", 'x'), Contains("431"));
+  CHECK_THAT(SlowClient(running.port()).SendUntilAnswered(std::string(70'000, 'G'), 'G'),
+             Contains("431"));
+  // No length, no chunks: no body, and not one that lasts as long as the connection.
+  CHECK_THAT(post("", "", '\n'), Contains(" 400 "));
+  CHECK_THAT(
+      post("Content-Type: multipart/form-data; boundary=x\r\nContent-Length: 3\r\n", "--x", '-'),
+      Contains(" 400 "));
+
+  httplib::Client client("127.0.0.1", running.port());
+  client.set_compress(true);
+  const auto unpacked = client.Post(kPredict, std::string(1'000'000, ' '), "application/json");
+  REQUIRE(unpacked);
+  CHECK(unpacked->status == 413);
+  const auto packed = client.Post(kPredict, kOneRow, "application/json");
+  REQUIRE(packed);
+  CHECK(packed->status == 200);
+  CHECK(packed->body == wanted);
+}
+
+TEST_CASE("serve: an answer is whole, whatever ranges of it are wanted", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const Running running(&service, {});
+  httplib::Client client("127.0.0.1", running.port());
+  for (const char* ranges : {"bytes=0-9", "bytes=0-9,0-9,-5"}) {
+    const auto answer = client.Post(kPredict, {{"Range", ranges}}, kOneRow, "application/json");
+    REQUIRE(answer);
+    CHECK(answer->status == 200);
+    CHECK(answer->body == service.Handle("POST", kPredict, kOneRow).body);
+  }
+}
+
 TEST_CASE("serve: a model whose files somebody cuts short is told of, until there is another",
           "[serve]") {
   const Served served;
@@ -295,6 +344,31 @@ TEST_CASE("serve: many clients at once are all answered", "[serve]") {
   CHECK(good == std::vector<int>(8, 20));
 }
 
+TEST_CASE("serve: a process with more than 1,024 files open answers", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const Running running(&service, {});
+  rlimit files{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &files) == 0);
+  if (files.rlim_max < 1'200) {
+    WARN("not tested: this process may not open 1,200 files");
+    return;
+  }
+  const rlimit before = files;
+  files.rlim_cur = std::max<rlim_t>(files.rlim_cur, 1'200);
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &files) == 0);
+  std::vector<int> opened;
+  do {
+    opened.push_back(dup(STDERR_FILENO));
+    REQUIRE(opened.back() >= 0);
+  } while (opened.back() < 1'024);
+  SlowClient raw(running.port());
+  CHECK_THAT(raw.SendUntilAnswered("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", '\n'),
+             Contains(" 200 "));
+  for (const int descriptor : opened) close(descriptor);
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
 TEST_CASE("serve: an address that is in use is told", "[serve]") {
   const Served served;
   ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
@@ -302,6 +376,10 @@ TEST_CASE("serve: an address that is in use is told", "[serve]") {
   HttpOptions same;
   same.host = "203.0.113.1";  // of nobody, by RFC 5737
   CHECK(absl::IsUnavailable(HttpServer::Listen(&service, same).status()));
+  // Nor may a second server have half of the first one's requests.
+  HttpOptions second;
+  second.port = running.port();
+  CHECK(absl::IsUnavailable(HttpServer::Listen(&service, second).status()));
 }
 
 TEST_CASE("serve: a server that is stopped before it serves ends", "[serve]") {

@@ -39,6 +39,22 @@ TEST_CASE("what was written atomically is read back, and nothing else is left", 
   CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"manifest.json"});
 }
 
+TEST_CASE("a link that somebody has put where an atomic write begins is not followed", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string victim = dir.Write("victim", "mine"), path = dir.Path("report.json");
+  for (int i = 1; i < 3000; ++i) {  // whatever was written in this process before
+    const std::string planted = absl::StrCat(path, ".", getpid(), "-", i, ".tmp");
+    REQUIRE(symlink(victim.c_str(), planted.c_str()) == 0);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status written = files->WriteAtomically(path, "a report");
+    // After so many names that are taken it may give up, with an error that says so.
+    if (written.ok()) CHECK(*files->Read(path) == "a report");
+    CHECK(*files->Read(victim) == "mine");
+  }
+}
+
 TEST_CASE("a reader never sees a part of a file that is written atomically", "[env]") {
   const auto files = NewRealFileSystem();
   const DataFiles dir;

@@ -46,6 +46,10 @@ void AddFeatures(proto::DatasetSpec* spec) {
   FeatureSpec* list = AddCategorical(spec, "l");
   list->set_multi_valued(true);
   list->set_value_separator("|");
+  FeatureSpec* words = AddCategorical(spec, "w");  // of all texts of a list
+  words->set_column("l");
+  words->set_multi_valued(true);
+  words->set_tokens("words");
   AddCategorical(spec, "h")->set_hash_buckets(1000);
   FeatureSpec* raw = AddCategorical(spec, "raw");
   raw->set_column("h");
@@ -117,6 +121,19 @@ TEST_CASE("parquet: streamed by row groups and parts of them, as in memory", "[a
   SECTION("parts by the values of a column, many of which are equal") {
     spec.mutable_split()->set_test_fraction(0.1);
     spec.mutable_split()->set_by("i");
+  }
+  SECTION("a row of each group held out, and a history") {
+    spec.mutable_split()->set_holdout_per("s");
+    proto::FeatureSpec* const history = spec.add_features();
+    history->set_name("seen");
+    history->set_history_of("s");
+    history->set_group_by("i");
+    SECTION("of all rows") {}
+    SECTION("of those before") {
+      history->set_max_values(3);
+      history->set_by("i");
+      history->set_group_by("s");
+    }
   }
   CheckSameWhenStreamed(files, spec);
 }

@@ -240,15 +240,6 @@ TEST_CASE("streamed by time: what is no time is told as in memory, by whoever re
   CHECK(LoadError(Streamed(files, spec, 100)) == LoadError(spec));
 }
 
-TEST_CASE("streamed by time: what a history or a group's last row needs is refused as before") {
-  const DataFiles files;
-  auto spec = TimedSpec(files.Write("a.csv", Csv(0, 40, Drawn)));
-  spec.mutable_split()->clear_test_fraction();
-  spec.mutable_split()->set_holdout_per("c");
-  spec.mutable_split()->set_holdout_last(true);
-  CHECK_THAT(LoadError(Streamed(files, spec, 100)), Contains("split.holdout_per: "));
-}
-
 TEST_CASE("streamed by time: workers that die while values are counted only cost time") {
   const DataFiles files;
   auto spec = TimedSpec(files.Write("a.csv", Csv(0, 600, Drawn)));

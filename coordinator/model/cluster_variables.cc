@@ -1,0 +1,48 @@
+#include "coordinator/model/cluster_variables.h"
+
+#include "kernels/optimizers/optimizer_spec.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::model {
+namespace {
+
+// Sets how many updates are behind the slots of the variable that `info` describes.
+absl::Status SetEarlierSteps(const ClusterVariables::EarlierSteps& earlier_steps, VariableInfo info,
+                             OptimizerSpec* optimizer) {
+  proto::OptimizerSpec spec = *optimizer;
+  if (!earlier_steps || spec.kind().empty()) return absl::OkStatus();
+  info.optimizer = spec;
+  ASSIGN_OR_RETURN(const int64_t steps, earlier_steps(info));
+  if (steps == 0) return absl::OkStatus();
+  kernels::SetParameter(kernels::kEarlierSteps, static_cast<double>(steps), &spec);
+  *optimizer = OptimizerSpec(spec);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<EmbeddingTable> ClusterVariables::MakeTable(const std::string& name,
+                                                           const TableOptions& options) {
+  VariableInfo info;
+  info.name = name;
+  info.dtype = options.dtype;
+  info.shape = Shape{options.hash ? kUnknownDim : options.rows, options.dim};
+  info.table = true;
+  if (options.hash) info.hash_table.emplace();
+  TableOptions made = options;
+  RETURN_IF_ERROR(SetEarlierSteps(earlier_steps_, std::move(info), &made.optimizer));
+  return strategy_->CreateTable(name, made);
+}
+
+absl::StatusOr<Variable> ClusterVariables::MakeVariable(const std::string& name,
+                                                        const VariableOptions& options) {
+  VariableInfo info;
+  info.name = name;
+  info.dtype = options.dtype;
+  info.shape = options.shape;
+  VariableOptions made = options;
+  RETURN_IF_ERROR(SetEarlierSteps(earlier_steps_, std::move(info), &made.optimizer));
+  return strategy_->CreateVariable(name, made);
+}
+
+}  // namespace coxswain::model
