@@ -174,17 +174,21 @@ TEST_CASE("word2vec: a killed worker's pairs are trained on elsewhere, once", "[
 }
 
 // 24,000 words in some 90 blocks.
-const std::vector<std::string> kStreamed = {
-    "--set", "dataset.streaming=true",       "--set", "dataset.block_bytes=1000",
-    "--set", "dataset.memory=200000",        "--set", "dataset.shuffle_window=8",
-    "--set", "dataset.cache_directory=cache"};
+std::vector<std::string> Streamed(std::vector<std::string> arguments) {
+  for (const char* setting :
+       {"dataset.streaming=true", "dataset.block_bytes=1000", "dataset.memory=200000",
+        "dataset.shuffle_window=8", "dataset.cache_directory=cache"}) {
+    arguments.push_back("--set");
+    arguments.push_back(setting);
+  }
+  return arguments;
+}
 
 TEST_CASE("word2vec: a text that is streamed is learned as in memory", "[word2vec]") {
   const DataFiles files;
-  std::vector<std::string> arguments = kStreamed;
-  arguments.insert(arguments.begin(), {"--local", "1x2", "--count-visits"});
   const nlohmann::json report =
-      TrainWords(files, WriteWord2Vec(files, "split: {validation: 0.1}\n"), std::move(arguments));
+      TrainWords(files, WriteWord2Vec(files, "split: {validation: 0.1}\n"),
+                 Streamed({"--local", "1x2", "--count-visits"}));
   CheckQuality(report);
   CHECK(report["visitation"]["examples"] == 1500 * 16 - 2 * 1024);
   CHECK(report["visitation"]["missing"] == 0);
@@ -203,15 +207,10 @@ faults:
   - {task: coordinator, at_update: [1200], restart_delay: 0s}
 )");
   const std::string report = files.Path("report.json");
-  std::vector<std::string> arguments = {"train",       WriteWord2Vec(files),
-                                        "--local",     "2x2",
-                                        "--chaos",     chaos,
-                                        "--chaos-dir", files.Path("run"),
-                                        "--report",    report,
-                                        "--set",       "checkpoint.every_steps=150",
-                                        "--set",       "train.epochs=40",
-                                        "--set",       "evaluate.every_epochs=40"};
-  arguments.insert(arguments.end(), kStreamed.begin(), kStreamed.end());
+  const std::vector<std::string> arguments =
+      Streamed({"train", WriteWord2Vec(files), "--local", "2x2", "--chaos", chaos, "--chaos-dir",
+                files.Path("run"), "--report", report, "--set", "checkpoint.every_steps=150",
+                "--set", "train.epochs=40", "--set", "evaluate.every_epochs=40"});
   const auto result = Run(CoxswainCommand(arguments), {}, absl::Seconds(200));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
