@@ -6,6 +6,7 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 #include "runtime/data/spec_check.h"
+#include "runtime/data/stream/text_range.h"
 #include "worker_server/data_paths.h"
 
 namespace coxswain::worker {
@@ -43,13 +44,39 @@ void IndexParts::Handle(const proto::IndexPart& request, Reply reply) {
     shared_ = std::make_shared<data::PartFiles>();
   }
   parts_.erase(parts_.begin(), parts_.lower_bound(request.first_open()));
-  if (request.has_read()) {
+  if (request.has_text()) {
+    CountText(request.text(), std::move(reply));
+  } else if (request.has_read()) {
     Read(request, std::move(reply));
   } else if (request.has_before()) {
     AddUp(request, std::move(reply));
   } else {
     Answer(reply, proto::PartIndexed());
   }
+}
+
+void IndexParts::CountText(proto::TextRange range, Reply reply) {
+  auto checked = data::CheckSpec(range.spec());
+  absl::Status wrong = checked.status();
+  if (wrong.ok()) wrong = ResolvePaths(options_.roots, &*checked);
+  auto token = tasks_->Start();
+  if (wrong.ok() && !token) wrong = absl::CancelledError("the worker ends");
+  if (!wrong.ok()) {
+    Answer(reply, wrong);
+    return;
+  }
+  *range.mutable_spec() = *std::move(checked);
+  env_->pool()->Schedule([this, range = std::move(range), reply = std::move(reply),
+                          shared = shared_, token = std::move(token)] {
+    absl::StatusOr<proto::PartIndexed> found = proto::PartIndexed();
+    auto places = data::CountPlacesOf(range, [&shared] { return shared->stopped(); });
+    if (places.ok()) {
+      *found->mutable_text() = *std::move(places);
+    } else {
+      found = places.status();
+    }
+    Answer(reply, std::move(found));
+  });
 }
 
 void IndexParts::Read(const proto::IndexPart& request, Reply reply) {

@@ -39,6 +39,7 @@ class IndexParts {
     Rows rows;          // null while they are being read
   };
 
+  void CountText(proto::TextRange range, Reply reply);
   void Read(const proto::IndexPart& request, Reply reply);
   void OnRead(int64_t part, uint64_t load, absl::StatusOr<Rows> rows, const Reply& reply);
   void AddUp(const proto::IndexPart& request, Reply reply);

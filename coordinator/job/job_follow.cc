@@ -41,6 +41,12 @@ void CheckKeys(const JobReader& reader, const SectionView& dataset) {
 
 void CheckFeatures(const JobReader& reader) {
   const proto::DatasetSpec& dataset = reader.job->dataset;
+  if (dataset.format() == "text") {
+    reader.Error("dataset.follow",
+                 "the words of a text are counted before training, so all of it has to be there; "
+                 "wanted false");
+    return;
+  }
   for (const proto::FeatureSpec& feature : dataset.features()) {
     const std::string path = absl::StrCat("features.", feature.name());
     if (!feature.history_of().empty()) {

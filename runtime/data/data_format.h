@@ -29,6 +29,7 @@ struct FileBlock {
   std::string path;
   std::vector<char> bytes;           // empty if has_groups()
   int64_t first_line = 1;            // the number of its first line
+  int64_t first_column = 1;          // of a text, whose blocks may begin within a line
   std::vector<std::string> columns;  // of the file, in its order; empty if lines have no columns
   int64_t rows = 0;                  // where it is known
   std::string beside;                // what these rows have in the file beside theirs
@@ -60,7 +61,8 @@ class DataFormat {
     (void)feature;
     return false;
   }
-  // False: a file is one long text, whose positions are examples; ReadText reads it.
+  // False: a file is one long text, whose positions are examples. ReadText reads it into memory; as
+  // rows it has its words, of which an index is made.
   virtual bool has_rows() const { return true; }
   // False: its files can be read only from beginning to end.
   virtual bool has_blocks() const { return has_rows(); }

@@ -46,8 +46,8 @@ absl::Status Dataset::BuildText(const DatasetSpec& spec) {
   order_.shuffled = spec.shuffle();
   block_ = kTextBlock;
   fingerprint_ = HashPair(HashSpec(spec), HashPair(text.content_hash, text.tokens.size()));
-  trained_rows_ = RowsToKeep(spec, text.chain);
-  since_training_ = CompareWithTraining(spec, text.chain);
+  trained_rows_ = std::move(text.trained);
+  since_training_ = text.since_training;
   text_counts_ = std::move(text.counts);
   Feature& word = features_[kWordFeature];
   word.vocabulary = std::move(text.vocabulary);
@@ -333,7 +333,7 @@ absl::Status Dataset::CheckTicket(const Ticket& ticket) const {
 }
 
 std::optional<std::string> Dataset::PlaceOf(const Ticket& ticket) const {
-  if (text_ != nullptr || ticket.size() == 0 || !CheckTicket(ticket).ok()) return std::nullopt;
+  if (is_text() || ticket.size() == 0 || !CheckTicket(ticket).ok()) return std::nullopt;
   if (stream_ != nullptr) return stream_->PlaceOf(ticket, OrderKey(ticket));
   Ticket first = ticket;
   first.end = first.begin + 1;

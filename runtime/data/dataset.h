@@ -54,7 +54,8 @@
 
 namespace coxswain::data {
 
-class StreamedRows;  // stream/streamed_rows.h
+class StreamedRows;   // stream/streamed_rows.h
+struct StreamedSpec;  // stream/parsed_block.h
 
 // Thread model: immutable after Load; all methods may be called from any thread.
 class Dataset {
@@ -95,7 +96,7 @@ class Dataset {
   // A hash of the bytes of the files and of the spec, without parts of the spec that no batch
   // depends on (paths of files, widths and combiners of embeddings). The same on every machine.
   uint64_t fingerprint() const { return fingerprint_; }
-  bool is_text() const { return text_ != nullptr; }
+  bool is_text() const { return text_ != nullptr || (index_ != nullptr && index_->is_text()); }
   // Features in the order of the spec, then "label" (unless the label is a feature or there is
   // none), "label.weight" (where rows have weights), "label.NAME" and "label.NAME.weight" of
   // DatasetSpec.labels, those of DatasetSpec.query, then "example_id" if the spec wants it: the
@@ -190,6 +191,8 @@ class Dataset {
   absl::Status Build(const proto::DatasetSpec& spec);
   absl::Status BuildRows(const proto::DatasetSpec& spec, Table table);
   absl::Status BuildStreamed(const proto::DatasetSpec& spec, Background background);
+  // The features and labels of rows that are not in memory.
+  void DescribeStreamed(const proto::DatasetSpec& spec, const StreamedSpec& data);
   int64_t streamed_examples(Part part) const;
   absl::StatusOr<Batch> ReadStreamed(const Ticket& ticket, const Ticket* ahead) const;
   // Null for a feature that the index does not have.

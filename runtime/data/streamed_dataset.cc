@@ -19,6 +19,19 @@ namespace coxswain::data {
 using proto::DatasetSpec;
 using proto::FeatureSpec;
 
+namespace {
+
+// Describes the columns of a text that is not in memory.
+class WordPairs final : public Column {
+ public:
+  void Describe(std::vector<ColumnSpec>* specs) const override { DescribeSkipGrams(specs); }
+  absl::Status Gather(const BatchRows&, Batch*) const override {
+    return absl::InternalError("a text that is streamed has no columns in memory");
+  }
+};
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Dataset>> Dataset::OpenStreamed(
     const DatasetSpec& spec, std::shared_ptr<const proto::DatasetIndex> index, uint64_t reader,
     Background background) {
@@ -51,6 +64,38 @@ std::unique_ptr<Column> ColumnWithoutRows(const DatasetSpec& spec, const Feature
 
 }  // namespace
 
+void Dataset::DescribeStreamed(const DatasetSpec& spec, const StreamedSpec& data) {
+  for (int i = 0; i < spec.features_size(); ++i) {
+    const FeatureSpec& feature = spec.features(i);
+    batch_columns_.push_back(ColumnWithoutRows(spec, feature));
+    if (IsHistory(feature)) {
+      history_of_[feature.name()] = feature.history_of();
+      known_ = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/false);
+      continue;
+    }
+    Feature& added = features_[feature.name()];
+    if (feature.kind() != FeatureSpec::CATEGORICAL) {
+      added.transform = std::make_unique<NumericTransform>(data.transforms[static_cast<size_t>(i)]);
+    } else {
+      added.vocabulary = data.vocabularies[static_cast<size_t>(i)];
+      added.single = !feature.multi_valued();
+    }
+    Remember(feature, added);
+  }
+  labels_.emplace_back("", nullptr);
+  if (!spec.label().column().empty()) {
+    batch_columns_.push_back(std::make_unique<NumericColumn>(kLabelColumn, std::vector<float>()));
+  }
+  if (!spec.label().weight().empty()) {
+    batch_columns_.push_back(std::make_unique<NumericColumn>(kWeightColumn, std::vector<float>()));
+  }
+  for (const NamedLabel& label : NamedLabels(spec)) {
+    batch_columns_.push_back(std::make_unique<NumericColumn>(label.name, std::vector<float>()));
+    if (!label.is_weight) labels_.emplace_back(label.spec->name(), nullptr);
+  }
+  if (!spec.query().empty()) batch_columns_.push_back(std::make_unique<QueryColumn>());
+}
+
 absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background background) {
   ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
   // Before a step waits for them. A task without a background may never read the data.
@@ -68,36 +113,14 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(spec.stream().batch()));
   trained_rows_ = index_->trained_rows();
   since_training_ = static_cast<SinceTraining>(index_->since_training());
-  for (int i = 0; i < spec.features_size(); ++i) {
-    const FeatureSpec& feature = spec.features(i);
-    batch_columns_.push_back(ColumnWithoutRows(spec, feature));
-    if (IsHistory(feature)) {
-      history_of_[feature.name()] = feature.history_of();
-      known_ = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/false);
-      continue;
-    }
-    Feature& added = features_[feature.name()];
-    if (feature.kind() != FeatureSpec::CATEGORICAL) {
-      added.transform =
-          std::make_unique<NumericTransform>(data->transforms[static_cast<size_t>(i)]);
-    } else {
-      added.vocabulary = data->vocabularies[static_cast<size_t>(i)];
-      added.single = !feature.multi_valued();
-    }
-    Remember(feature, added);
+  if (index_->is_text()) {
+    Feature& word = features_[kWordFeature];
+    word.vocabulary = data->vocabularies[0];
+    Remember(spec.features(0), word);
+    batch_columns_.push_back(std::make_unique<WordPairs>());
+  } else {
+    DescribeStreamed(spec, *data);
   }
-  labels_.emplace_back("", nullptr);
-  if (!spec.label().column().empty()) {
-    batch_columns_.push_back(std::make_unique<NumericColumn>(kLabelColumn, std::vector<float>()));
-  }
-  if (!spec.label().weight().empty()) {
-    batch_columns_.push_back(std::make_unique<NumericColumn>(kWeightColumn, std::vector<float>()));
-  }
-  for (const NamedLabel& label : NamedLabels(spec)) {
-    batch_columns_.push_back(std::make_unique<NumericColumn>(label.name, std::vector<float>()));
-    if (!label.is_weight) labels_.emplace_back(label.spec->name(), nullptr);
-  }
-  if (!spec.query().empty()) batch_columns_.push_back(std::make_unique<QueryColumn>());
   if (spec.example_ids()) {
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
   }

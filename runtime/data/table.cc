@@ -12,6 +12,7 @@
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/table_rows.h"
+#include "runtime/data/text_rows.h"
 #include "runtime/data/words.h"
 
 namespace coxswain::data {
@@ -133,7 +134,8 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
       for (const std::string& value : values) columns->texts.Intern(value);
       columns->known = columns->texts.size();
     }
-    std::unique_ptr<FieldSink> sink = NewFeatureSink(feature, columns);
+    std::unique_ptr<FieldSink> sink =
+        format.has_rows() ? NewFeatureSink(feature, columns) : NewWordSink(columns);
     if (IsBucketized(feature)) sink = NewRangeSink(feature, std::move(sink));
     if (!feature.tokens().empty()) sink = NewWordsSink(std::move(sink));
     if (!IsCrossed(feature)) {

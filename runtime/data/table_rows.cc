@@ -54,6 +54,12 @@ absl::Status TableRows::EndLines(InputFile* input, int64_t line, int64_t rows) {
   return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, line + rows);
 }
 
+absl::Status TableRows::EndWords(InputFile* input, int64_t words, int64_t next_line) {
+  table_->rows += words;
+  if (table_->rows > kMaxRows) return TooManyRows(input->path());
+  return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, next_line);
+}
+
 absl::Status TableRows::EndRows(const std::string& path, int64_t line, int64_t rows) {
   table_->places.AddRows(line, rows);
   table_->rows += rows;

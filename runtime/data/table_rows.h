@@ -108,6 +108,8 @@ class TableRows {
   absl::Status EndRow(InputFile* input, int64_t line, int64_t next_line);
   // As EndRow, for `rows` rows, each on its own line; the reader has ended the rows of the chain.
   absl::Status EndLines(InputFile* input, int64_t line, int64_t rows);
+  // As EndLines, for the words of a text, which have no places of their own.
+  absl::Status EndWords(InputFile* input, int64_t words, int64_t next_line);
   // After this many further bytes of input, the reader must end its rows.
   int64_t bytes_left(const InputFile& input) const {
     return listener_ == nullptr ? std::numeric_limits<int64_t>::max()

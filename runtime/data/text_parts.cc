@@ -15,27 +15,47 @@ constexpr uint64_t kRunStream = 5;  // beside those of dataset.cc and split.cc
 
 }  // namespace
 
+RunDraw::RunDraw(double fraction, uint64_t seed)
+    : fraction_(fraction <= 0 ? 0 : std::max(fraction, 1e-9)), key_(HashPair(seed, kRunStream)) {
+  if (fraction_ > 0) DrawGroup();
+}
+
+void RunDraw::DrawGroup() {
+  end_ = std::max(begin_ + 1,
+                  static_cast<int64_t>(std::ceil(static_cast<double>(group_ + 1) / fraction_)));
+  const uint64_t hash = HashPair(key_, static_cast<uint64_t>(group_));
+  held_out_ = begin_ + static_cast<int64_t>(Bounded(hash, static_cast<uint64_t>(end_ - begin_)));
+}
+
+bool RunDraw::HeldOut(int64_t run) {
+  if (fraction_ <= 0) return false;
+  if (run < begin_) {
+    group_ = begin_ = 0;
+    DrawGroup();
+  }
+  while (run >= end_) {
+    begin_ = end_;
+    ++group_;
+    DrawGroup();
+  }
+  return run == held_out_;
+}
+
 absl::StatusOr<std::vector<bool>> HoldOutRuns(int64_t words, double fraction, uint64_t seed,
                                               int64_t kept_words) {
   const int64_t runs = (words + kTextRun - 1) / kTextRun;
   std::vector<bool> held_out(static_cast<size_t>(runs), false);
   if (fraction <= 0 || runs == 0) return held_out;
-  fraction = std::max(fraction, 1e-9);  // one run there is in any case
-  const uint64_t key = HashPair(seed, kRunStream);
-  int64_t out = 0;
   // One of each 1 / fraction runs in a row: the share is met in every stretch of the text.
-  for (int64_t group = 0, begin = 0; begin < runs; ++group) {
-    const auto end = std::max(
-        begin + 1, static_cast<int64_t>(std::ceil(static_cast<double>(group + 1) / fraction)));
-    const uint64_t hash = HashPair(key, static_cast<uint64_t>(group));
-    const int64_t run =
-        begin + static_cast<int64_t>(Bounded(hash, static_cast<uint64_t>(end - begin)));
-    begin = end;
-    if (run >= runs) continue;
+  RunDraw draw(fraction, seed);
+  int64_t out = 0;
+  for (int64_t run = 0; run < runs; ++run) {
+    if (!draw.HeldOut(run)) continue;
     held_out[static_cast<size_t>(run)] = true;
     ++out;
   }
   if (out == 0) {
+    const uint64_t key = HashPair(seed, kRunStream);
     held_out[static_cast<size_t>(Bounded(key, static_cast<uint64_t>(runs)))] = true;
     ++out;
   }

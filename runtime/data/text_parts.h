@@ -15,6 +15,23 @@ inline constexpr int64_t kTextBlock = 64;
 // A text is cut into runs of this number of words, known ones or not; the last may be shorter.
 inline constexpr int64_t kTextRun = 16 * kTextBlock;
 
+// Which runs of a text are held out, drawn by the seed and their place alone: of 1 / fraction runs
+// in a row one. Thread model: one thread.
+class RunDraw {
+ public:
+  RunDraw(double fraction, uint64_t seed);
+  // Fast for runs that ascend.
+  bool HeldOut(int64_t run);
+
+ private:
+  void DrawGroup();
+
+  const double fraction_;
+  const uint64_t key_;
+  // Of the runs [begin, end) one is held out.
+  int64_t group_ = 0, begin_ = 0, end_ = 0, held_out_ = -1;
+};
+
 // Which runs of a text of `words` words are the validation part: of 1 / fraction runs in a row one,
 // drawn by the seed and their place alone, so that it stays when text is appended. At least one
 // where `fraction` is not 0. Neighbours are in one part, so that few pairs are lost where a part

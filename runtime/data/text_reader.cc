@@ -2,51 +2,34 @@
 #include "runtime/data/text_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/input_file.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/names.h"
+#include "runtime/data/row_chain.h"
+#include "runtime/data/text_rows.h"
 #include "runtime/data/trained_rows.h"
-#include "runtime/data/utf8.h"
 #include "runtime/data/vocabulary_file.h"
+#include "runtime/data/word_scanner.h"
 
 namespace coxswain::data {
 namespace {
 
 constexpr int64_t kMaxTokens = std::numeric_limits<uint32_t>::max() - 1;
 
-enum ByteKind : uint8_t { kLetter, kBlank, kLineEnd, kControl, kBeyondAscii };
-
-constexpr std::array<ByteKind, 256> ByteKinds() {
-  std::array<ByteKind, 256> kinds{};
-  for (int c = 0; c < 256; ++c) {
-    kinds[static_cast<size_t>(c)] = c >= 0x80                 ? kBeyondAscii
-                                    : (c < 0x20 || c == 0x7f) ? kControl
-                                                              : kLetter;
-  }
-  for (const char c : {' ', '\t', '\r', '\v', '\f'}) kinds[static_cast<size_t>(c)] = kBlank;
-  kinds['\n'] = kLineEnd;
-  return kinds;
-}
-constexpr std::array<ByteKind, 256> kKinds = ByteKinds();
-
-ByteKind KindOf(char c) { return kKinds[static_cast<unsigned char>(c)]; }
-
 // Gives words their numbers by first appearance while the files are read.
 class Corpus {
  public:
   absl::Status ReadFile(const std::string& path, bool lower_case);
-  // The words in their order. Where sentences end does not draw parts.
-  RowChain Chain(int64_t mark) const;
+  // Compares the words, in their order, with those of a model. Where sentences end does not draw
+  // parts.
+  void Identify(const proto::DatasetSpec& spec, Text* text) const;
   // How often each word occurs in the runs that are trained on.
   std::vector<int64_t> Count(const std::vector<bool>& held_out) const;
   // `ids`: of the vocabulary, by the words' numbers; -1: it is left out.
@@ -81,65 +64,40 @@ absl::Status Corpus::AddWord(const std::string& path, absl::string_view word) {
 absl::Status Corpus::ReadFile(const std::string& path, bool lower_case) {
   ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open(path));
   const int64_t words_before = words();
-  int64_t line = 1;
-  int64_t column = 1;  // of the window's first byte
-  const auto error = [&](const char* at, absl::string_view wanted) {
-    return absl::InvalidArgumentError(absl::StrFormat("%s:%d:%d: wanted %s, found the byte 0x%02x",
-                                                      path, line, column + (at - file->begin()),
-                                                      wanted, static_cast<unsigned char>(*at)));
-  };
+  WordScanner scanner(file.get(), 1, lower_case);
+  absl::string_view word;
   while (true) {
-    char* p = file->begin();
-    char* const end = file->end();
-    char* word = p;  // all before it is done
-    while (p < end) {
-      bool ascii = true;
-      ByteKind kind = kBlank;
-      for (; p < end; ++p) {
-        kind = KindOf(*p);
-        if (kind == kBlank || kind == kLineEnd) break;
-        if (kind == kControl) return error(p, "text");
-        ascii = ascii && kind == kLetter;
-      }
-      if (p == end && !file->at_end()) break;  // the word goes on behind the window
-      const absl::string_view text(word, static_cast<size_t>(p - word));
-      if (!text.empty()) {
-        if (const char* bad = ascii ? nullptr : FindBadUtf8(text)) return error(bad, "UTF-8");
-        if (lower_case) std::transform(word, p, word, absl::ascii_tolower);
-        RETURN_IF_ERROR(AddWord(path, text));
-      }
-      if (p < end) ++p;
-      word = p;
-      if (kind == kLineEnd) {
-        EndSentence();
-        ++line;
-        column = 1 - (p - file->begin());  // the window begins so far before the line
-      }
-    }
-    column += word - file->begin();
-    file->Consume(static_cast<size_t>(word - file->begin()));
-    if (file->at_end()) break;
-    RETURN_IF_ERROR(file->More());
+    ASSIGN_OR_RETURN(const bool found, scanner.Next(&word));
+    if (scanner.line_ended()) EndSentence();
+    if (!found) break;
+    RETURN_IF_ERROR(AddWord(path, word));
   }
   EndSentence();
-  if (words() == words_before) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": wanted at least one word, found none"));
-  }
+  if (words() == words_before) return NoWordError(path);
   content_hash_ = HashPair(content_hash_, file->content_hash());
   return absl::OkStatus();
 }
 
-RowChain Corpus::Chain(int64_t mark) const {
-  RowChain chain(mark);
+void Corpus::Identify(const proto::DatasetSpec& spec, Text* text) const {
+  RowChain numbers(spec.trained().rows()), words(spec.trained().rows());
+  std::vector<uint64_t> hashes(static_cast<size_t>(texts_.size()));
   // Numbers go by first appearance: a word needs to be looked at once.
   int32_t known = -1;
   for (const int32_t token : tokens_) {
     const int32_t word = Text::Word(token);
-    chain.AddNumber(static_cast<uint64_t>(word));
-    if (word > known) chain.Add(texts_.text(known = word));
-    chain.EndRow();
+    const auto at = static_cast<size_t>(word);
+    numbers.AddNumber(static_cast<uint64_t>(word));
+    if (word > known) {
+      numbers.Add(texts_.text(known = word));
+      hashes[at] = HashText(texts_.text(word));
+    }
+    numbers.EndRow();
+    words.AddNumber(hashes[at]);
+    words.EndRow();
   }
-  return chain;
+  text->trained = RowsToKeep(spec, numbers);
+  text->trained.set_words_hash(words.Hash());
+  text->since_training = CompareTextWithTraining(spec, words, &numbers);
 }
 
 std::vector<int64_t> Corpus::Count(const std::vector<bool>& held_out) const {
@@ -211,9 +169,9 @@ absl::StatusOr<Text> ReadText(const proto::DatasetSpec& spec) {
   }
   const int64_t words = corpus.words(), different = corpus.texts().size();
   Text text;
-  text.chain = corpus.Chain(spec.trained().rows());
+  corpus.Identify(spec, &text);
   auto held_out = HoldOutRuns(words, spec.split().validation_fraction(), spec.seed(),
-                              RowsThatKeepParts(CompareWithTraining(spec, text.chain), spec));
+                              RowsThatKeepParts(text.since_training, spec));
   if (!held_out.ok()) return Annotate(held_out.status(), spec.paths(0));
   std::vector<int64_t> ids;
   if (const proto::LearnedFeature* learned = FindLearned(spec, kTextFeature)) {

@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "protos/dataset.pb.h"
-#include "runtime/data/row_chain.h"
 #include "runtime/data/text_parts.h"
+#include "runtime/data/trained_rows.h"
 #include "runtime/data/vocabulary.h"
 
 namespace coxswain::data {
@@ -28,9 +28,10 @@ struct Text {
   std::unique_ptr<Vocabulary> vocabulary;
   std::vector<int64_t> counts;  // by id, in the training part; falling
   TextParts parts;
-  int64_t words_read = 0;     // the words out of the vocabulary, too
-  uint64_t content_hash = 0;  // of all files, in order, unpacked
-  RowChain chain;             // of the words read; its mark is at DatasetSpec.trained
+  int64_t words_read = 0;      // the words out of the vocabulary, too
+  uint64_t content_hash = 0;   // of all files, in order, unpacked
+  proto::TrainedRows trained;  // of the words read
+  SinceTraining since_training = SinceTraining::kUnknown;
 };
 
 // Reads the files of a spec that CheckSpec returned. Words stand between white space (ASCII's); a

@@ -44,12 +44,27 @@ std::string DrawChange(const DatasetSpec& spec) {
   return "";
 }
 
-SinceTraining CompareWithTraining(const DatasetSpec& spec, const RowChain& rows) {
+namespace {
+
+SinceTraining Compare(const DatasetSpec& spec, const RowChain& rows, uint64_t hash) {
   const proto::TrainedRows& trained = spec.trained();
   if (trained.rows() <= 0) return SinceTraining::kUnknown;
-  if (rows.Marked() != trained.hash()) return SinceTraining::kOtherRows;
+  if (rows.Marked() != hash) return SinceTraining::kOtherRows;
   if (!DrawChange(spec).empty()) return SinceTraining::kOtherDraw;
   return rows.rows() == trained.rows() ? SinceTraining::kSame : SinceTraining::kGrown;
+}
+
+}  // namespace
+
+SinceTraining CompareWithTraining(const DatasetSpec& spec, const RowChain& rows) {
+  return Compare(spec, rows, spec.trained().hash());
+}
+
+SinceTraining CompareTextWithTraining(const DatasetSpec& spec, const RowChain& words,
+                                      const RowChain* numbers) {
+  const proto::TrainedRows& trained = spec.trained();
+  if (trained.words_hash() != 0) return Compare(spec, words, trained.words_hash());
+  return numbers == nullptr ? SinceTraining::kUnknown : Compare(spec, *numbers, trained.hash());
 }
 
 }  // namespace coxswain::data

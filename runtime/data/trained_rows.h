@@ -25,6 +25,11 @@ proto::TrainedRows RowsToKeep(const proto::DatasetSpec& spec, const RowChain& ro
 // Holds rows against spec.trained; their chain has its mark there.
 SinceTraining CompareWithTraining(const proto::DatasetSpec& spec, const RowChain& rows);
 
+// The same for a text, by the chain of its words, with a number for each (HashText). `numbers`: the
+// chain of a text in memory that earlier versions kept; null: it is streamed.
+SinceTraining CompareTextWithTraining(const proto::DatasetSpec& spec, const RowChain& words,
+                                      const RowChain* numbers);
+
 // What of `spec` draws parts otherwise than in training: "split.test was 0.1 and is 0.2"; empty
 // where nothing does.
 std::string DrawChange(const proto::DatasetSpec& spec);

@@ -11,6 +11,7 @@
 #include "runtime/data/stream/file_part.h"
 #include "runtime/data/stream/index_pass.h"
 #include "runtime/data/stream/stream_options.h"
+#include "runtime/data/stream/text_range.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/spec_and_file.h"
 
@@ -26,7 +27,11 @@ class OneReader final : public data::PartReaders {
  private:
   absl::StatusOr<proto::PartIndexed> Answer(const proto::IndexPart& request) {
     proto::PartIndexed found;
-    if (request.has_read() && request.has_before()) {
+    if (request.has_text()) {
+      auto places = data::CountPlacesOf(request.text());
+      if (!places.ok()) return places.status();
+      *found.mutable_text() = *std::move(places);
+    } else if (request.has_read() && request.has_before()) {
       auto sums = data::FilePart::ReadBehind(request.read(), request.before(), &shared_);
       if (!sums.ok()) return sums.status();
       *found.mutable_sums() = *std::move(sums);

@@ -173,6 +173,57 @@ TEST_CASE("word2vec: a killed worker's pairs are trained on elsewhere, once", "[
   CHECK(json["metrics"]["word_similarity"].get<double>() > 0.75);
 }
 
+// 24,000 words in some 90 blocks.
+std::vector<std::string> Streamed(std::vector<std::string> arguments) {
+  for (const char* setting :
+       {"dataset.streaming=true", "dataset.block_bytes=1000", "dataset.memory=200000",
+        "dataset.shuffle_window=8", "dataset.cache_directory=cache"}) {
+    arguments.push_back("--set");
+    arguments.push_back(setting);
+  }
+  return arguments;
+}
+
+TEST_CASE("word2vec: a text that is streamed is learned as in memory", "[word2vec]") {
+  const DataFiles files;
+  const nlohmann::json report =
+      TrainWords(files, WriteWord2Vec(files, "split: {validation: 0.1}\n"),
+                 Streamed({"--local", "1x2", "--count-visits"}));
+  CheckQuality(report);
+  CHECK(report["visitation"]["examples"] == 1500 * 16 - 2 * 1024);
+  CHECK(report["visitation"]["missing"] == 0);
+  CHECK(report["visitation"]["repeated"] == 0);
+  CHECK(report["metrics"].contains("validation_loss"));
+}
+
+TEST_CASE("word2vec: a text that is streamed, under kills: every place is used once",
+          "[word2vec]") {
+  const DataFiles files;
+  const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
+baseline: false
+faults:
+  - {task: worker, at_update: [200, 700, 900], restart_delay: 100ms}
+  - {task: ps, at_update: [500], restart_delay: 100ms}
+  - {task: coordinator, at_update: [1200], restart_delay: 0s}
+)");
+  const std::string report = files.Path("report.json");
+  const std::vector<std::string> arguments =
+      Streamed({"train", WriteWord2Vec(files), "--local", "2x2", "--chaos", chaos, "--chaos-dir",
+                files.Path("run"), "--report", report, "--set", "checkpoint.every_steps=150",
+                "--set", "train.epochs=40", "--set", "evaluate.every_epochs=40"});
+  const auto result = Run(CoxswainCommand(arguments), {}, absl::Seconds(200));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("every promise was kept"));
+  const nlohmann::json json = ReadJson(report);
+  CHECK(json["updates"]["applied"] == json["steps"]);
+  CHECK(json["visitation"]["examples"] == 1500 * 16);
+  CHECK(json["visitation"]["missing"] == 0);
+  CHECK(json["visitation"]["repeated"] == 0);
+  CHECK(json["chaos"]["injected"]["worker"]["kill"] == 3);
+  CHECK(json["metrics"]["word_similarity"].get<double>() > 0.75);
+}
+
 TEST_CASE("nearest: sums of words, unknown words and tables", "[word2vec]") {
   const DataFiles files;
   const std::string model = files.Path("model");

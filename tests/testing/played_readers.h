@@ -17,6 +17,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/stream/file_part.h"
 #include "runtime/data/stream/index_pass.h"
+#include "runtime/data/stream/text_range.h"
 
 namespace coxswain {
 
@@ -102,6 +103,10 @@ class PlayedReaders final : public data::PartReaders {
   static absl::StatusOr<proto::PartIndexed> Answer(const proto::IndexPart& request,
                                                    Worker* worker) {
     proto::PartIndexed found;
+    if (request.has_text()) {
+      ASSIGN_OR_RETURN(*found.mutable_text(), data::CountPlacesOf(request.text()));
+      return found;
+    }
     worker->parts.erase(worker->parts.begin(), worker->parts.lower_bound(request.first_open()));
     if (request.has_read() && request.has_before()) {
       ASSIGN_OR_RETURN(

@@ -65,10 +65,11 @@ int64_t BlockOrder::Epoch::end_block(int64_t window) const {
   return run_.Find(end(window) - 1, 0, run_.blocks()) + 1;
 }
 
-BlockOrder::BlockOrder(std::vector<int64_t> examples, int64_t window, int64_t batch)
+BlockOrder::BlockOrder(std::vector<int64_t> examples, int64_t window, int64_t batch, int64_t run)
     : examples_(std::move(examples)),
       window_(std::max<int64_t>(1, window)),
       batch_(std::max<int64_t>(1, batch)),
+      run_(std::max<int64_t>(1, run)),
       files_(Used(examples_), examples_) {
   before_.resize(examples_.size());
   int64_t sum = 0;
@@ -99,21 +100,36 @@ ExamplePlace BlockOrder::InFiles(int64_t position) const {
   return {files_.block(i), position - files_.begin(i), position, i};
 }
 
+std::vector<uint64_t> BlockOrder::Mix(uint64_t key, int64_t size, int64_t begin,
+                                      int64_t end) const {
+  const int64_t runs = size / run_;
+  const Permutation mixed(static_cast<uint64_t>(runs), key);
+  std::vector<uint64_t> order(static_cast<size_t>(end - begin));
+  if (run_ == 1) {
+    mixed.Map(static_cast<uint64_t>(begin), absl::MakeSpan(order));
+    return order;
+  }
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t run = i / run_;
+    const int64_t moved =
+        run < runs ? static_cast<int64_t>(mixed(static_cast<uint64_t>(run))) : run;
+    order[static_cast<size_t>(i - begin)] = static_cast<uint64_t>(moved * run_ + i % run_);
+  }
+  return order;
+}
+
 std::vector<ExamplePlace> BlockOrder::InEpoch(const Epoch& epoch, int64_t begin,
                                               int64_t end) const {
   std::vector<ExamplePlace> places;
   places.reserve(static_cast<size_t>(end - begin));
-  std::vector<uint64_t> order;
   const BlockRun& run = epoch.run();
   while (begin < end) {
     const int64_t window = epoch.window_of(begin);
     const int64_t first = epoch.first_block(window), last = epoch.end_block(window);
     const int64_t start = epoch.begin(window), size = epoch.end(window) - start;
-    const Permutation mixed(static_cast<uint64_t>(size), HashPair(HashPair(epoch.key_, kRowStream),
-                                                                  static_cast<uint64_t>(window)));
+    const uint64_t key = HashPair(HashPair(epoch.key_, kRowStream), static_cast<uint64_t>(window));
     const int64_t stop = std::min(end, start + size);
-    order.resize(static_cast<size_t>(stop - begin));
-    mixed.Map(static_cast<uint64_t>(begin - start), absl::MakeSpan(order));
+    const std::vector<uint64_t> order = Mix(key, size, begin - start, stop - start);
     begin = stop;
     for (const uint64_t position : order) {
       const int64_t moved = start + static_cast<int64_t>(position);

@@ -72,7 +72,9 @@ class BlockOrder {
 
   // `examples`: the number of examples of the part in each block. `window`: the number of blocks
   // whose examples are mixed, at least 1. `batch`: windows begin at multiples of it, at least 1.
-  BlockOrder(std::vector<int64_t> examples, int64_t window, int64_t batch);
+  // `run`: this number of consecutive examples of a window stay together; an incomplete run stays
+  // at the window's end.
+  BlockOrder(std::vector<int64_t> examples, int64_t window, int64_t batch, int64_t run = 1);
 
   int64_t size() const { return files_.size(); }
   int64_t window() const { return window_; }
@@ -91,10 +93,14 @@ class BlockOrder {
   std::vector<ExamplePlace> InEpoch(const Epoch& epoch, int64_t begin, int64_t end) const;
 
  private:
+  // Where the positions [begin, end) of a window of `size` examples go, from its beginning.
+  std::vector<uint64_t> Mix(uint64_t key, int64_t size, int64_t begin, int64_t end) const;
+
   std::vector<int64_t> examples_;  // by block
   std::vector<int64_t> before_;    // by block: examples in blocks before it
   int64_t window_;
   int64_t batch_;
+  int64_t run_;
   BlockRun files_;
   mutable absl::Mutex mu_;
   mutable std::vector<std::shared_ptr<const Epoch>> drawn_ ABSL_GUARDED_BY(mu_);  // newest last

@@ -87,8 +87,12 @@ FeatureTally::FeatureTally(const proto::DatasetSpec& spec, int index)
   if (IsHistory(spec_)) return;
   has_indices_ = FormatOf(spec).HasIndices(spec_);
   counts_buckets_ = spec.label().feature() == spec_.name();
-  keeps_places_ = LearnsVocabulary(spec_, spec) && given_ == nullptr && !spec_.multi_valued() &&
-                  spec_.oov_buckets() == 0;
+  const bool is_text = !FormatOf(spec).has_rows();
+  lists_ = spec_.multi_valued() || is_text;
+  min_count_ = is_text ? spec.text().min_count() : spec_.min_count();
+  max_size_ = is_text ? spec.text().max_size() : spec_.max_size();
+  keeps_places_ =
+      LearnsVocabulary(spec_, spec) && given_ == nullptr && !lists_ && spec_.oov_buckets() == 0;
   if (given_ == nullptr && statistics_ != nullptr) largest_ = statistics_->numbers() - 1;
   numbers_ = given_ != nullptr            ? given_->numbers()
              : spec.libsvm_features() > 0 ? spec.libsvm_features()
@@ -153,7 +157,7 @@ void FeatureTally::CountsOf(const Vocabulary& vocabulary, proto::IndexedFeature*
     indexed->add_training_counts(counts_[id][0]);
     for (size_t part = 0; part < 3 && id >= known; ++part) unknown[part] += counts_[id][part];
   }
-  if (spec_.multi_valued() || vocabulary.texts() == nullptr) return;
+  if (lists_ || vocabulary.texts() == nullptr) return;
   indexed->mutable_unknown()->Add(unknown.begin(), unknown.end());
 }
 
@@ -161,11 +165,10 @@ absl::Status FeatureTally::LearnTexts(const TableFeature& feature, const PathOf&
                                       proto::IndexedFeature* indexed) const {
   std::vector<int64_t> counts(static_cast<size_t>(feature.texts.size()), 0);
   for (size_t i = 0; i < counts_.size(); ++i) counts[i] = counts_[i][0];
-  const LearnedVocabulary learned =
-      LearnVocabulary(feature.texts, counts, spec_.min_count(), spec_.max_size(),
-                      spec_.oov_buckets(), feature.known);
+  const LearnedVocabulary learned = LearnVocabulary(feature.texts, counts, min_count_, max_size_,
+                                                    spec_.oov_buckets(), feature.known);
   const auto lost = std::find(learned.ids.begin(), learned.ids.end(), -1);
-  if (!spec_.multi_valued() && lost != learned.ids.end()) {
+  if (!lists_ && lost != learned.ids.end()) {
     const auto text = static_cast<size_t>(lost - learned.ids.begin());
     const Place& place = places_[text];
     return LeftOutError(spec_, learned.ids, feature.texts.text(static_cast<int64_t>(text)),
@@ -184,7 +187,7 @@ absl::Status FeatureTally::LearnTexts(const TableFeature& feature, const PathOf&
   }
   for (const std::string& text : *vocabulary.texts()) indexed->add_vocabulary(text);
   indexed->mutable_training_counts()->Add(by_id.begin(), by_id.end());
-  if (!spec_.multi_valued()) indexed->mutable_unknown()->Add(unknown.begin(), unknown.end());
+  if (!lists_) indexed->mutable_unknown()->Add(unknown.begin(), unknown.end());
   indexed->mutable_learned()->set_vocabulary_size(known);
   indexed->mutable_learned()->set_oov_buckets(spec_.oov_buckets());
   return absl::OkStatus();

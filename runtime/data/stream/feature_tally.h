@@ -93,6 +93,8 @@ class FeatureTally {
   bool has_indices_ = false;
   bool counts_buckets_ = false;  // the model wants to know how often each occurs
   bool keeps_places_ = false;
+  bool lists_ = false;  // a value may be left out: of a list, or of a text
+  int64_t min_count_ = 0, max_size_ = 0;
   int64_t numbers_ =
       -1;  // libsvm: as the spec has it; -1: to the largest index of the training part
   int64_t largest_ = -1;

@@ -181,7 +181,31 @@ absl::Status FilePart::ReadBytes() {
   const absl::Status status = FormatOf(spec_).ReadBlock(spec_, std::move(block), &rows_);
   end_ = status.ok() && ends ? part_.end() : cutter_->offset();
   // What is wrong may be that the range ends within a row.
-  return kept_.empty() ? status : absl::OkStatus();
+  if (!kept_.empty() || status.ok()) return absl::OkStatus();
+  return FormatOf(spec_).has_rows() ? status : ExplainText(*file, status);
+}
+
+// A part of a text may begin within a line: where in it is found out only when something is wrong.
+absl::Status FilePart::ExplainText(const env::RandomAccessFile& file, const absl::Status& wrong) {
+  FileBlock block;
+  block.path = spec_.paths(0);
+  block.first_line = std::max<int64_t>(1, part_.line());
+  block.bytes.assign(bytes_.begin(), bytes_.end());
+  std::string before(size_t{1} << 20, '\0');
+  for (auto at = static_cast<uint64_t>(part_.begin()); at > 0;) {
+    before.resize(static_cast<size_t>(std::min<uint64_t>(before.size(), at)));
+    at -= before.size();
+    if (!file.Read(at, before.data(), before.size()).ok()) return wrong;
+    const size_t line_end = before.rfind('\n');
+    if (line_end != std::string::npos) at = 0;
+    block.first_column += static_cast<int64_t>(
+        line_end == std::string::npos ? before.size() : before.size() - line_end - 1);
+  }
+  Table table;
+  TableRows rows(&table, 0);
+  RETURN_IF_ERROR(shared_.Bind(spec_, &table, &rows));
+  const absl::Status explained = FormatOf(spec_).ReadBlock(spec_, std::move(block), &rows);
+  return explained.ok() ? wrong : explained;
 }
 
 absl::Status FilePart::TakeBlock(const proto::IndexedBlock& block) {

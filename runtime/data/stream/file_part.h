@@ -19,6 +19,7 @@
 #include "runtime/data/stream/index_tally.h"
 #include "runtime/data/table.h"
 #include "runtime/data/table_rows.h"
+#include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
 
@@ -84,6 +85,7 @@ class FilePart {
   absl::Status ReadWhole();
   absl::Status ReadGroups();
   absl::Status ReadBytes();
+  absl::Status ExplainText(const env::RandomAccessFile& file, const absl::Status& wrong);
   // The file is the one that the coordinator has.
   absl::Status CheckFile(int file) const;
   absl::Status TakeBlock(const proto::IndexedBlock& block);

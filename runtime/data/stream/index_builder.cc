@@ -82,7 +82,9 @@ std::vector<std::string> IndexedPaths(const DatasetSpec& spec) {
 }
 
 absl::StatusOr<DatasetIndex> BuildIndex(const DatasetSpec& spec, const IndexOptions& options) {
-  return MakeIndex(spec, options, ReadHere);
+  IndexOptions here = options;
+  here.workers = nullptr;
+  return MakeIndex(spec, here, ReadHere);
 }
 
 }  // namespace coxswain::data

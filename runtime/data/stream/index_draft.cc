@@ -179,7 +179,12 @@ absl::Status IndexDraft::EndOwnFiles() {
     }
   }
   *index_.mutable_trained_rows() = RowsToKeep(spec_, rows_.chain());
-  index_.set_since_training(static_cast<int32_t>(CompareWithTraining(spec_, rows_.chain())));
+  SinceTraining since = CompareWithTraining(spec_, rows_.chain());
+  if (!FormatOf(spec_).has_rows()) {
+    index_.mutable_trained_rows()->set_words_hash(rows_.chain().Hash());
+    since = CompareTextWithTraining(spec_, rows_.chain(), /*numbers=*/nullptr);
+  }
+  index_.set_since_training(static_cast<int32_t>(since));
   return absl::OkStatus();
 }
 

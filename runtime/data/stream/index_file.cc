@@ -103,7 +103,7 @@ std::shared_ptr<const DatasetIndex> ForWorkers(const std::shared_ptr<const Datas
   auto less = std::make_shared<DatasetIndex>(*index);
   less->clear_labels();
   for (proto::IndexedFeature& feature : *less->mutable_features()) {
-    feature.clear_training_counts();
+    if (!index->is_text()) feature.clear_training_counts();  // these draw a text's places
     feature.clear_unknown();
   }
   return less;

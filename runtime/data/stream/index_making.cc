@@ -6,10 +6,12 @@
 
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/cut_search.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/held_out_rows.h"
+#include "runtime/data/stream/text_places.h"
 #include "runtime/data/trained_rows.h"
 
 namespace coxswain::data {
@@ -98,7 +100,9 @@ absl::StatusOr<DatasetIndex> MakeIndex(const DatasetSpec& spec, const IndexOptio
   RETURN_IF_ERROR(draft.Start());
   RETURN_IF_ERROR(read(spec, options, &draft));
   RETURN_IF_ERROR(CheckFiles(spec, files));
-  return draft.Finish();
+  ASSIGN_OR_RETURN(DatasetIndex index, draft.Finish());
+  if (!FormatOf(spec).has_rows()) RETURN_IF_ERROR(CountPlaces(spec, options, &index));
+  return index;
 }
 
 }  // namespace coxswain::data

@@ -13,9 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
@@ -27,6 +25,7 @@
 #include "runtime/data/stream/first_row.h"
 #include "runtime/data/stream/index_draft.h"
 #include "runtime/data/stream/index_making.h"
+#include "runtime/data/stream/part_answers.h"
 #include "runtime/data/stream/part_plan.h"
 
 namespace coxswain::data {
@@ -44,47 +43,11 @@ constexpr absl::Duration kRetry = absl::Milliseconds(500);
 // A wait without an answer is reported after so long, and again.
 constexpr absl::Duration kSilence = absl::Minutes(1);
 
-// Whether the worker, not its files, is why there is no answer.
-bool IsWorkerLost(const absl::Status& status) {
-  const auto detail = GetDetail(status);
-  return detail &&
-         (detail->cause == ErrorCause::kTaskLost || detail->cause == ErrorCause::kStaleEpoch ||
-          detail->cause == ErrorCause::kTerminated || detail->cause == ErrorCause::kCancelled);
-}
-
 // Whether the worker did not get at a file.
 bool IsFileError(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsPermissionDenied(status) ||
          absl::IsUnavailable(status) || absl::IsFailedPrecondition(status);
 }
-
-struct PartAnswer {
-  uint64_t ask = 0;  // the number of the request
-  int worker = 0;
-  absl::StatusOr<proto::PartIndexed> found = absl::UnknownError("no answer");
-};
-
-// Answers on their way from other threads. Outlives a pass that ends before they come.
-class PartAnswers {
- public:
-  void Add(PartAnswer answer) {
-    absl::MutexLock lock(&mu_);
-    answers_.push_back(std::move(answer));
-  }
-  // Waits for the first of them, but not for ever.
-  std::vector<PartAnswer> Take(absl::Duration most) {
-    absl::MutexLock lock(&mu_);
-    mu_.AwaitWithTimeout(
-        absl::Condition(
-            +[](std::vector<PartAnswer>* answers) { return !answers->empty(); }, &answers_),
-        most);
-    return std::exchange(answers_, {});
-  }
-
- private:
-  absl::Mutex mu_;
-  std::vector<PartAnswer> answers_ ABSL_GUARDED_BY(mu_);
-};
 
 class IndexPass {
  public:

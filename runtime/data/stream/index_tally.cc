@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
@@ -51,6 +52,7 @@ IndexTally::IndexTally(const DatasetSpec& spec)
       draw_(spec.split(), spec.seed()),
       labels_(1 + static_cast<size_t>(spec.labels_size())) {
   for (int i = 0; i < spec.features_size(); ++i) tallies_.emplace_back(spec, i);
+  if (!FormatOf(spec).has_rows()) runs_.emplace(spec.split().validation_fraction(), spec.seed());
 }
 
 void IndexTally::CountValues(absl::Span<const proto::ValueRange> ranges, int64_t memory) {
@@ -99,6 +101,11 @@ absl::Status IndexTally::AddBlock(const Table& rows, const BlockPlace& place, bo
   return absl::OkStatus();
 }
 
+Part IndexTally::DrawnPart(int64_t row) {
+  if (!runs_) return draw_(row);
+  return runs_->HeldOut(row / kTextRun) ? Part::kValidation : Part::kTraining;
+}
+
 void IndexTally::DrawRows(const Table& rows, bool test, proto::IndexedBlock* block) {
   const std::string& by = spec_.split().by();
   const double* const values = by.empty() ? nullptr : rows.orders.at(by).data();
@@ -113,7 +120,7 @@ void IndexTally::DrawRows(const Table& rows, bool test, proto::IndexedBlock* blo
     } else if (values != nullptr) {
       parts_.push_back(cuts_.Next(number, values[row], held, held_out_.of_all.Has(number)));
     } else {
-      parts_.push_back(held ? Part::kTest : draw_(number));
+      parts_.push_back(held ? Part::kTest : DrawnPart(number));
     }
     ++counts[static_cast<size_t>(parts_.back())];
   }
@@ -207,9 +214,10 @@ absl::Status IndexTally::CheckVocabularies(const Table& table) const {
   return absl::ResourceExhaustedError(absl::StrCat(
       "data set: feature ", Quoted(feature.name()), ": after ", rows_, " rows its vocabulary has ",
       table.features[of].texts.size(), " values, and vocabularies take ", BytesText(all),
-      ", more than dataset.memory (", BytesText(memory),
-      "); wanted id: hash, which needs no vocabulary (a hash table), or ",
-      "hash_buckets, or more memory"));
+      ", more than dataset.memory (", BytesText(memory), "); wanted ",
+      runs_
+          ? "more memory: all different words of a text are counted before rare ones are left out"
+          : "id: hash, which needs no vocabulary (a hash table), or hash_buckets, or more memory"));
 }
 
 absl::Status IndexTally::Continue(const proto::IndexState& before) {

@@ -20,6 +20,7 @@
 #include "runtime/data/stream/time_cuts.h"
 #include "runtime/data/stream/value_counts.h"
 #include "runtime/data/table.h"
+#include "runtime/data/text_parts.h"
 
 namespace coxswain::data {
 
@@ -73,6 +74,8 @@ class IndexTally {
 
   void Count(const Table& rows);
   void AddLabels(const Table& rows);
+  // The part that the number of a row draws.
+  Part DrawnPart(int64_t row);
   // The part of each row, drawn by rows; or by queries, of which `block` gets the numbers.
   void DrawRows(const Table& rows, bool test, proto::IndexedBlock* block);
   absl::Status DrawQueries(const Table& rows, const BlockPlace& place, bool test,
@@ -89,6 +92,7 @@ class IndexTally {
   std::optional<proto::OpenQuery> query_;  // of the last row, if it may go on
   int32_t last_file_ = 0;
   TimeCuts cuts_;
+  std::optional<RunDraw> runs_;  // of a text, whose parts are drawn by runs
   HeldOut held_out_;
   std::vector<proto::ValueRange> ranges_;  // none: rows are not only counted
   std::vector<ValueCounts> counts_;        // parallel

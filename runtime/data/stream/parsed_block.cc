@@ -10,12 +10,15 @@
 #include "runtime/base/status.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/input_file.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/group_files.h"
 #include "runtime/data/stream/index_builder.h"
 #include "runtime/data/stream/stream_options.h"
+#include "runtime/data/stream/text_block.h"
 #include "runtime/data/table_rows.h"
+#include "runtime/data/word_scanner.h"
 #include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
@@ -193,6 +196,27 @@ absl::Status ReadBeside(StreamedSpec* data) {
   return absl::OkStatus();
 }
 
+// Whether the blocks are such as a text has: with places, and what the index has of these.
+bool FitText(const proto::DatasetIndex& index) {
+  const auto words = static_cast<uint32_t>(index.features(0).vocabulary_size());
+  const auto known = [words](uint32_t edge) { return edge >> 1 < words; };
+  int64_t rows = 0;
+  for (const proto::IndexedBlock& block : index.blocks()) {
+    const int64_t places = block.training() + block.validation();
+    const int64_t edges = places > 0 ? 1 : 0;
+    if (block.first_row() != rows || places > block.rows() || block.test() > 0 ||
+        block.head_size() < edges || block.head_size() > places || block.tail_size() < edges ||
+        block.tail_size() > places ||
+        !std::all_of(block.head().begin(), block.head().end(), known) ||
+        !std::all_of(block.tail().begin(), block.tail().end(), known)) {
+      return false;
+    }
+    rows += block.rows();
+  }
+  return index.own_rows() == rows && index.is_text() &&
+         index.features(0).training_counts_size() == static_cast<int>(words);
+}
+
 // Whether the first rows of blocks can go on with a query of the block in front.
 bool FitCarried(const proto::DatasetSpec& spec, const proto::DatasetIndex& index) {
   const proto::IndexedBlock* before = nullptr;
@@ -247,20 +271,23 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     proto::DatasetSpec spec, std::shared_ptr<const proto::DatasetIndex> index) {
   const int files = spec.paths_size() + spec.split().test_paths_size();
   bool fits = index->files_size() >= files && index->features_size() == spec.features_size() &&
-              index->window() >= 1 && FormatOf(spec).has_rows() &&
-              index->has_cuts() == !spec.split().by().empty();
+              index->window() >= 1 && index->has_cuts() == !spec.split().by().empty();
   for (const proto::IndexedBlock& block : index->blocks()) {
     fits = fits && block.file() >= 0 && block.file() < files && block.offset() >= 0 &&
            block.bytes() >= 0 && block.group() >= 0 && block.group_row() >= 0 &&
            block.rows() >= 0 && block.rows() < (int64_t{1} << 32) && block.training() >= 0 &&
            block.validation() >= 0 && block.test() >= 0;
   }
-  fits = fits && FitCarried(spec, *index);
+  const bool is_text = !FormatOf(spec).has_rows();
+  fits = fits && (is_text ? FitText(*index) : FitCarried(spec, *index));
   if (!fits) return absl::InvalidArgumentError("data set: the index is not of this data set");
   auto data = std::make_shared<StreamedSpec>();
   data->spec = std::move(spec);
   data->index = std::move(index);
   data->cuts = TimeCuts(data->index->cuts());
+  if (is_text) {
+    ASSIGN_OR_RETURN(data->runs_held_out, RunsHeldOut(data->spec, *data->index));
+  }
   data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
   data->kept = std::make_shared<KeptFiles>();
   data->groups = std::make_shared<GroupFiles>(data->spec.stream());
@@ -483,9 +510,42 @@ void ReadBlocksAhead(const StreamedSpec& data, const std::vector<int64_t>& block
   data.ahead->Want(ranges);
 }
 
+namespace {
+
+absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseText(const StreamedSpec& data,
+                                                             const proto::IndexedBlock& block) {
+  ASSIGN_OR_RETURN(FileBlock read, ReadBytes(data, block));
+  const auto file = InputFile::OfBytes(read.path, std::move(read.bytes));
+  WordScanner words(file.get(), read.first_line, data.spec.text().lower_case());
+  TextBlockMaker made(block.first_row());
+  absl::string_view word;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool found, words.Next(&word));
+    if (words.line_ended()) made.EndSentence();
+    if (!found || made.words() == block.rows()) break;
+    made.Add(data.vocabularies[0]->Find(word).value_or(-1));
+  }
+  if (block.ends_sentence()) made.EndSentence();
+  auto parsed = std::make_shared<ParsedBlock>();
+  parsed->first_row = block.first_row();
+  parsed->text =
+      made.Parts([&](int64_t run) -> bool { return data.runs_held_out[static_cast<size_t>(run)]; });
+  parsed->tokens = made.TakeTokens();
+  parsed->tokens.shrink_to_fit();
+  parsed->bytes = static_cast<int64_t>(sizeof(ParsedBlock)) + BytesOf(parsed->tokens);
+  if (made.words() != block.rows() || parsed->text.places(Part::kTraining) != block.training() ||
+      parsed->text.places(Part::kValidation) != block.validation()) {
+    return absl::DataLossError(absl::StrCat(read.path, ": the index has other words"));
+  }
+  return parsed;
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const ParsedBlock>> ParseBlock(const StreamedSpec& data,
                                                               int64_t number) {
   const proto::IndexedBlock& block = data.index->blocks(static_cast<int>(number));
+  if (data.index->is_text()) return ParseText(data, block);
   const std::string& path = data.path(block);
   Table table;
   TableRows rows(&table, 0);

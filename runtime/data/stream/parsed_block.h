@@ -22,6 +22,7 @@
 #include "runtime/data/stream/time_cuts.h"
 #include "runtime/data/stream/unpacked_files.h"
 #include "runtime/data/table.h"
+#include "runtime/data/text_parts.h"
 
 namespace coxswain::data {
 
@@ -45,6 +46,9 @@ struct ParsedBlock {
   // By part, from 0: its rows; or the first row of each query that begins in the block, and the row
   // behind its last one. Rows of such a query that lie in later blocks are here, too.
   PartRows rows, query_ends;
+  // Of a text instead of all this: its places, as in Text, and their parts.
+  std::vector<int32_t> tokens;
+  TextParts text;
   // By row: what the file of the spec's history says; that of its known items, where there is one
   // and the block has rows that are not training rows.
   std::vector<GroupedRow> of_history, of_known;
@@ -62,7 +66,8 @@ struct StreamedSpec {
   // For blocks: less the columns that only name groups and order their rows, which were looked at
   // before. For those whose rows are all of one part, which the index says: less that of split.by.
   proto::DatasetSpec of_blocks, of_one_part;
-  TimeCuts cuts;  // of split.by
+  TimeCuts cuts;                    // of split.by
+  std::vector<bool> runs_held_out;  // of a text
   std::shared_ptr<const proto::DatasetIndex> index;
   KnownVocabularies vocabularies;            // by feature
   std::vector<NumericTransform> transforms;  // by feature; only for numeric ones

@@ -73,9 +73,6 @@ absl::Status CheckStreamOptions(const StreamOptions& options) {
 }
 
 std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
-  if (!FormatOf(spec).has_rows()) {
-    return absl::StrCat("dataset.format: ", spec.format(), " is one sequence of words");
-  }
   if (!FormatOf(spec).has_blocks()) {
     return absl::StrCat("dataset.format: ", spec.format(), " is read into memory");
   }

@@ -80,10 +80,12 @@ StreamedRows::StreamedRows(std::shared_ptr<const StreamedSpec> data,
     examples[1].push_back(block.validation());
     examples[2].push_back(block.test());
   }
+  const int64_t run = data_->index->is_text() ? kTextBlock : 1;
   for (auto& of_part : examples) {
     orders_.push_back(std::make_unique<BlockOrder>(std::move(of_part), data_->index->window(),
-                                                   data_->spec.stream().batch()));
+                                                   data_->spec.stream().batch(), run));
   }
+  if (data_->index->is_text()) text_ = std::make_unique<StreamedText>(data_);
   BlockCache::Options options;
   options.memory = SizesOf(data_->spec.stream()).memory - data_->bytes();
   options.largest_block = data_->index->largest_block();
@@ -355,30 +357,42 @@ absl::Status StreamedRows::AddFeature(int index, Picks* picks, Batch* batch) con
   return absl::OkStatus();
 }
 
+absl::Status StreamedRows::GatherRows(const Ticket& ticket, const std::vector<ExamplePlace>& places,
+                                      Picks* picks, Batch* batch) {
+  if (ticket.size() > 0) RETURN_IF_ERROR(FindExamples(ticket, places, picks));
+  for (int i = 0; i < data_->spec.features_size(); ++i) {
+    RETURN_IF_ERROR(AddFeature(i, picks, batch));
+  }
+  size_t column = static_cast<size_t>(data_->spec.features_size());
+  if (!data_->spec.label().column().empty()) AddNumbers(column, picks, batch);
+  if (!data_->spec.label().weight().empty()) AddNumbers(column + 1, picks, batch);
+  column += 2;
+  for (size_t i = 0; i < named_labels_; ++i) AddNumbers(column + i, picks, batch);
+  GatherTargets(*picks);
+  if (data_->history) RETURN_IF_ERROR(FillHistory(*picks, ticket.part, batch));
+  if (!data_->spec.query().empty()) {
+    AppendQueries<int64_t>(picks->query_ends, picks->numbers, batch);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uint64_t> order_key,
                                          uint64_t sample_key, const Ordered* ahead) {
   Picks picks;
   picks.begin = ticket.begin;
   picks.sample_key = sample_key;
+  std::vector<ExamplePlace> places;
   picks.places.resize(static_cast<size_t>(data_->spec.features_size()));
   if (ticket.size() > 0) {
-    const std::vector<ExamplePlace> places = Places(ticket, order_key);
+    places = Places(ticket, order_key);
     ReadAhead({ticket, order_key}, ahead);
-    RETURN_IF_ERROR(FindExamples(ticket, places, &picks));
   }
   Batch batch;
-  for (int i = 0; i < data_->spec.features_size(); ++i) {
-    RETURN_IF_ERROR(AddFeature(i, &picks, &batch));
-  }
-  size_t column = static_cast<size_t>(data_->spec.features_size());
-  if (!data_->spec.label().column().empty()) AddNumbers(column, &picks, &batch);
-  if (!data_->spec.label().weight().empty()) AddNumbers(column + 1, &picks, &batch);
-  column += 2;
-  for (size_t i = 0; i < named_labels_; ++i) AddNumbers(column + i, &picks, &batch);
-  GatherTargets(picks);
-  if (data_->history) RETURN_IF_ERROR(FillHistory(picks, ticket.part, &batch));
-  if (!data_->spec.query().empty()) {
-    AppendQueries<int64_t>(picks.query_ends, picks.numbers, &batch);
+  if (text_ != nullptr) {
+    RETURN_IF_ERROR(text_->Gather(ticket.part, places, sample_key, cache_.get(), &batch));
+    for (const ExamplePlace& place : places) picks.numbers.push_back(place.number);
+  } else {
+    RETURN_IF_ERROR(GatherRows(ticket, places, &picks, &batch));
   }
   if (data_->spec.example_ids()) {
     int64_t* out = nullptr;

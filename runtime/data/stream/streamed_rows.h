@@ -13,6 +13,7 @@
 #include "runtime/data/stream/block_cache.h"
 #include "runtime/data/stream/block_order.h"
 #include "runtime/data/stream/parsed_block.h"
+#include "runtime/data/stream/streamed_text.h"
 
 namespace coxswain::data {
 
@@ -24,9 +25,9 @@ class StreamedRows {
   int64_t num_examples(Part part) const { return orders_[static_cast<size_t>(part)]->size(); }
   const StreamedSpec& data() const { return *data_; }
 
-  // Returns a tensor for each column: features in the order of the spec, "label", those of queries,
-  // "example_id". With `order_key` the training part is in the order that the key draws, else in
-  // the order of the files. `sample_key` draws the samples of long lists. Errors: those of
+  // Returns a tensor for each column: features in the order of the spec, "label", those of queries
+  // (of a text those of DescribeSkipGrams), "example_id". With `order_key` the training part is in the order that the key draws, else in
+  // the order of the files. `sample_key` draws the samples of long lists, and pairs of a text. Errors: those of
   // ParseBlock; ResourceExhausted for a batch with 2^31 values. `ahead`: where this task will go on
   // after the window of the ticket's examples; the blocks there are read ahead. Null: it goes on
   // with the window that follows.
@@ -47,6 +48,8 @@ class StreamedRows {
  private:
   struct Picks;
 
+  absl::Status GatherRows(const Ticket& ticket, const std::vector<ExamplePlace>& places,
+                          Picks* picks, Batch* batch);
   std::vector<ExamplePlace> Places(const Ticket& ticket, std::optional<uint64_t> order_key);
   // Reads ahead the blocks that will be needed after the ticket.
   void ReadAhead(const Ordered& now, const Ordered* ahead);
@@ -72,6 +75,7 @@ class StreamedRows {
   const size_t named_labels_;                        // their columns, weights included
   std::vector<std::unique_ptr<BlockOrder>> orders_;  // by part
   std::shared_ptr<BlockCache> cache_;
+  std::unique_ptr<const StreamedText> text_;  // null: it has rows
 };
 
 }  // namespace coxswain::data

@@ -124,12 +124,6 @@ TEST_CASE("streaming: data that fits memory is held there, larger data is stream
   CHECK(MustLoad(spec)->index() == nullptr);
   spec.mutable_stream()->set_memory(60000);
   CHECK(MustLoad(spec)->index() != nullptr);
-  const std::string text = files.Write("t.txt", "a b c");
-  proto::DatasetSpec words;
-  words.set_format("text");
-  words.add_paths(text);
-  words.mutable_stream()->set_memory(3);
-  CHECK_THAT(LoadError(words), Contains("dataset.format: text is one sequence of words"));
 }
 
 TEST_CASE("streaming: a vocabulary that does not fit says that hash tables are for this") {
