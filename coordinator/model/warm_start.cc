@@ -350,7 +350,7 @@ std::string WarmStart::ToString() const {
     constexpr size_t kNames = 3;
     const size_t shown = std::min(names.size(), kNames), others = names.size() - shown;
     absl::StrAppend(
-        &text, "  optimizer slots anew: ",
+        &text, "  optimizer slots start over: ",
         absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "),
         others == 0 ? "" : absl::StrCat(" and ", others, " more"), ": ", why, "\n");
   }

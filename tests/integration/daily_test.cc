@@ -124,7 +124,9 @@ TEST_CASE(
     CAPTURE(result.out, result.err);
     REQUIRE(result.code == 0);
     if (day > 1) {
-      CHECK_THAT(result.out, Contains("initial values from " + before) && !Contains("anew"));
+      CHECK_THAT(result.out, Contains("initial values from " + before) &&
+                                 Contains("optimizer slots of ") && !Contains("anew") &&
+                                 !Contains("start over"));
     }
     before = from_checkpoints ? checkpoints : model;
     const Left today =

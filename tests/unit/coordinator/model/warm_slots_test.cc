@@ -250,7 +250,7 @@ TEST_CASE("warm start: new rows begin with initial slots, beside rows that go on
   CHECK_THAT(next.taken.ToString(), Contains("user: 22 rows, 10 new"));
 }
 
-TEST_CASE("warm start: why slots begin anew is told") {
+TEST_CASE("warm start: why slots start over is told") {
   const DataFiles files;
   files.Write("a.csv", Rows());
   TrainingJob old(files, Job("adagrad", "adagrad"));
@@ -260,14 +260,14 @@ TEST_CASE("warm start: why slots begin anew is told") {
   const NextJob without(files, Job("adagrad", "adagrad"), {.directory = model});
   CHECK(without.taken.with_slots == 0);
   CHECK_THAT(without.taken.ToString(),
-             Contains("optimizer slots anew: ") && Contains(" and 5 more: ") &&
+             Contains("optimizer slots start over: ") && Contains(" and 5 more: ") &&
                  Contains("the model was saved without them (--model-slots)"));
   const NextJob other(files, Job("lazy_adam", "adagrad"), {.directory = old.directory()});
   CHECK(other.taken.with_slots == 4);
   CHECK_THAT(other.taken.ToString(),
              Contains("optimizer slots of 4 variables\n") &&
                  Contains("and 1 more: they were those of adagrad, the job has lazy_adam\n"));
-  // It has none, and so none begin anew.
+  // It has none, and so none start over.
   const NextJob plain(files, Job("sgd", "sgd"), {.directory = old.directory()});
   CHECK_THAT(plain.taken.ToString(), !Contains("slots"));
 }
