@@ -534,6 +534,9 @@ void FunctionBuilder::AddUpdates(Output loss, const GradientClip& clip) {
                            "' is made on parameter servers, and cannot be clipped on a worker")));
           return;
         }
+        // A factor of something that is not finite would spoil the rows, which are looked at by
+        // now.
+        group.second[i] = Op("CheckGradient", {group.second[i]}, {{"variable", name}});
         of_variables[name].push_back(&group.second[i]);
       }
     }

@@ -413,11 +413,12 @@ void ModelParts::MoveState(FunctionBuilder& f, const std::string& name, Output t
                            double share) const {
   const auto it = dense_.find(name);
   if (it == dense_.end()) return;  // DenseValue has said so
-  // What the batches of a synchronous step add is summed.
+  // What the batches of a step add is summed.
   const Consistency& consistency = job_.train.consistency;
-  const bool sync = consistency.mode == ConsistencyMode::kSync;
-  const double batches = sync ? static_cast<double>(consistency.replicas) : 1;
-  f.AssignAdd(it->second, f.Mul(towards, f.Scalar(static_cast<float>(share / batches))));
+  const double batches = consistency.in_steps() ? static_cast<double>(consistency.batches()) : 1;
+  // One number that is too large to be squared would be in the state for ever.
+  const Output finite = f.Op("CheckGradient", {towards}, {{"variable", name}});
+  f.AssignAdd(it->second, f.Mul(finite, f.Scalar(static_cast<float>(share / batches))));
 }
 
 absl::Status ModelParts::CreateNorm(const std::string& name, int64_t width) {

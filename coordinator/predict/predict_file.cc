@@ -51,10 +51,20 @@ class Blocks {
   virtual absl::StatusOr<std::optional<FileBlock>> Next() = 0;
 };
 
+FileBlock BlockOf(std::string path, std::vector<char> bytes, int64_t first_line,
+                  std::vector<std::string> columns) {
+  FileBlock block;
+  block.path = std::move(path);
+  block.bytes = std::move(bytes);
+  block.first_line = first_line;
+  block.columns = std::move(columns);
+  return block;
+}
+
 class LineBlocks final : public Blocks {
  public:
   explicit LineBlocks(std::unique_ptr<data::RowBlocks> blocks) : blocks_(std::move(blocks)) {}
-  FileBlock None() const override { return {blocks_->path(), {}, 1, blocks_->columns()}; }
+  FileBlock None() const override { return BlockOf(blocks_->path(), {}, 1, blocks_->columns()); }
   absl::StatusOr<std::optional<FileBlock>> Next() override { return blocks_->Next(); }
 
  private:
@@ -66,7 +76,7 @@ class GroupBlocks final : public Blocks {
  public:
   GroupBlocks(std::string path, std::vector<int64_t> sizes)
       : path_(std::move(path)), sizes_(std::move(sizes)) {}
-  FileBlock None() const override { return {path_, {}, 1, {}}; }
+  FileBlock None() const override { return BlockOf(path_, {}, 1, {}); }
   absl::StatusOr<std::optional<FileBlock>> Next() override {
     while (group_ < sizes_.size() && row_ == sizes_[group_]) {
       ++group_;
@@ -303,11 +313,10 @@ GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& bloc
   while (!left.empty()) {
     const Range range = left.back();
     left.pop_back();
-    data::FileBlock part{
-        block.path,
-        {text.begin() + range.begin, text.begin() + range.end},
-        block.first_line + std::count(text.begin(), text.begin() + range.begin, '\n'),
-        block.columns};
+    data::FileBlock part =
+        BlockOf(block.path, {text.begin() + range.begin, text.begin() + range.end},
+                block.first_line + std::count(text.begin(), text.begin() + range.begin, '\n'),
+                block.columns);
     auto rows = reader.ReadBlock(std::move(part));
     if (rows.ok()) {
       good.pieces.push_back(*std::move(rows));

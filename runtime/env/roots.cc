@@ -149,6 +149,7 @@ class RootedEnv final : public Env {
   absl::Duration Monotonic() override { return env_->Monotonic(); }
   uint64_t Random64() override { return env_->Random64(); }
   std::unique_ptr<EventLoop> NewLoop() override { return env_->NewLoop(); }
+  std::unique_ptr<EventLoop> NewComputeLoop() override { return env_->NewComputeLoop(); }
   ComputePool* pool() override { return env_->pool(); }
   FileSystem* files() override { return &files_; }
   void FaultPoint(const char* name) override { env_->FaultPoint(name); }

@@ -160,6 +160,33 @@ TEST_CASE(
   }
 }
 
+// Each batch of an update moves the running statistics by its share: if each did so as if it were
+// alone, 64 of them would go 6.4 times as far as they should, and a variance would be below 0.
+TEST_CASE("running statistics stay finite with microbatches and groups", "[consistency]") {
+  const DataFiles files;
+  std::string rows = "x,y,is\n";
+  for (int i = 0; i < 1024; ++i) {
+    absl::StrAppend(&rows, i % 17, ".5,", i * 7 % 23, ",", (i % 17) > (i * 7 % 23) / 2 ? 1 : 0,
+                    "\n");
+  }
+  const std::string job = files.Write(
+      "job.yaml",
+      absl::StrCat("name: norms\ndataset: {path: ", files.Write("rows.csv", rows), "}\n",
+                   "features:\n  - {name: x, kind: numeric}\n  - {name: y, kind: numeric}\n",
+                   "label: {column: is}\nsplit: {validation: 0.2}\n",
+                   "model: {kind: mlp, hidden: [8], batch_norm: {momentum: 0.9}}\n",
+                   "optimizer: {dense: {kind: sgd, learning_rate: 0.05}}\n",
+                   "train: {epochs: 20, batch_size: 8}\nevaluate: {metrics: [logloss]}\n"));
+  for (const char* consistency : {"{accumulate: 64}", "{mode: hybrid, group_size: 64}",
+                                  "{mode: sync, replicas: 8, accumulate: 8}"}) {
+    INFO(consistency);
+    const nlohmann::json report = Train(
+        files, job, {"--in-process", "--set", absl::StrCat("train.consistency=", consistency)});
+    REQUIRE(report["metrics"]["logloss"].is_number());
+    CHECK(report["metrics"]["logloss"].get<double>() < 2);
+  }
+}
+
 // By their names within the directory.
 std::map<std::string, std::string> FilesIn(const std::string& directory) {
   std::map<std::string, std::string> files;

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/forwarding.h"
 
 namespace coxswain::env {
 namespace {
@@ -160,6 +161,29 @@ TEST_CASE("files outside the roots can be neither read, written, linked nor remo
   CHECK(files->Exists(t.In("root/dir/second")));
   CHECK(files->WriteAtomically(t.In("root/new"), "x").ok());
   CHECK(files->RemoveAll(t.In("root/new")).ok());
+}
+
+// Counts the loops of each kind.
+class CountingEnv final : public testing::ForwardingEnv {
+ public:
+  explicit CountingEnv(int* computing) : computing_(computing) {}
+  std::unique_ptr<EventLoop> NewComputeLoop() override {
+    ++*computing_;
+    return ForwardingEnv::NewLoop();
+  }
+
+ private:
+  int* const computing_;
+};
+
+TEST_CASE("a daemon with roots computes on loops that are made for it", "[env]") {
+  const Tree t;
+  int computing = 0;
+  const auto env = NewRootedEnv(std::make_unique<CountingEnv>(&computing), t.roots);
+  REQUIRE(env->NewComputeLoop() != nullptr);
+  CHECK(computing == 1);
+  REQUIRE(env->NewLoop() != nullptr);
+  CHECK(computing == 1);
 }
 
 }  // namespace
