@@ -211,7 +211,8 @@ TEST_CASE("row reader: a value that cannot be read is told with its row and colu
   CHECK_THAT(std::string(wrong.status().message()), Contains("row 2") && Contains("\"r\"") &&
                                                         Contains("\"one\"") &&
                                                         Contains("an integer of 64 bits"));
-  const auto block = reader.ReadBlock({"rows.csv", {'x', ',', '3', '\n'}, 12, Texts{"n", "r"}});
+  const auto block =
+      reader.ReadBlock({"rows.csv", {'x', ',', '3', '\n'}, 12, 1, Texts{"n", "r"}, 0, ""});
   CHECK_THAT(std::string(block.status().message()),
              Contains("rows.csv:12:1") && Contains("a finite number"));
 }
@@ -225,7 +226,7 @@ TEST_CASE("row reader: libsvm's lines may lack their label") {
   const auto none = *Dataset::WithoutRows(learned);
   const auto reader = *RowReader::Create(learned, *none, BatchColumns(*none));
   const auto read = [&](const std::string& text) {
-    const auto rows = reader.ReadBlock({"rows", {text.begin(), text.end()}, 1, {}});
+    const auto rows = reader.ReadBlock({"rows", {text.begin(), text.end()}, 1, 1, {}, 0, ""});
     INFO(rows.status().message());
     REQUIRE(rows.ok());
     return *rows->Read(0, rows->rows());
