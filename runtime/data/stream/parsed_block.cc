@@ -371,7 +371,8 @@ absl::Status ReadPieces(const StreamedSpec& data, const proto::DatasetSpec& spec
     const int64_t before = table->rows;
     const auto bytes = static_cast<int64_t>(lines.bytes.size());
     if (before == 0) MakeRoom(spec, std::min(piece.rows(), bytes), table);
-    RETURN_IF_ERROR(FormatOf(spec).ReadBlock(spec, std::move(lines), rows));
+    // What a column is read as may depend on what else it is for (libffm).
+    RETURN_IF_ERROR(FormatOf(spec).ReadBlock(data.spec, std::move(lines), rows));
     if (table->rows - before != piece.rows()) {
       return absl::DataLossError(absl::StrCat(data.path(piece), ": wanted ", piece.rows(),
                                               " rows from line ", piece.line(), " on, found ",
