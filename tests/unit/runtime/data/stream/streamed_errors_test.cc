@@ -91,26 +91,20 @@ TEST_CASE("streaming: a file that changes, shrinks or goes is an error that name
   }
 }
 
-TEST_CASE("streaming: what needs all rows is refused, with the key and what to do") {
+TEST_CASE("streaming: what cannot be streamed is refused, with the key and what to do") {
   DataFiles files;
-  const std::string path = files.Write("a.csv", "g,x,y\na,1,1\na,2,0\nb,3,1\n");
-  auto spec = CsvSpec(path);
-  AddCategorical(&spec, "x")->set_oov_buckets(1);
-  SECTION("a history") {
-    proto::FeatureSpec* history = AddCategorical(&spec, "others");
-    history->set_history_of("x");
-    history->set_group_by("g");
+  // Columns without names.
+  auto spec = CsvSpec(files.Write("a.csv", "a,1,1\na,2,0\nb,3,1\n"));
+  spec.mutable_csv()->set_header(false);
+  AddCategorical(&spec, "x")->set_column("2");
+  spec.mutable_features(0)->set_oov_buckets(1);
+  SECTION("it is to be streamed") {
     CHECK_THAT(LoadError(Streamed(files, spec, 10)),
-               Contains("features.others: a history is made of all rows"));
-  }
-  SECTION("a row of each group held out") {
-    spec.mutable_split()->set_holdout_per("g");
-    CHECK_THAT(LoadError(Streamed(files, spec, 10)), Contains("split.holdout_per"));
+               Contains("dataset.streaming is true") && Contains("dataset.columns"));
   }
   SECTION("it is too large for memory, which decides by itself") {
-    spec.mutable_split()->set_holdout_per("g");
     spec.mutable_stream()->set_memory(10);
-    CHECK_THAT(LoadError(spec), Contains("24 bytes, more than dataset.memory (10 bytes)") &&
+    CHECK_THAT(LoadError(spec), Contains("18 bytes, more than dataset.memory (10 bytes)") &&
                                     Contains("dataset.streaming: false"));
     spec.mutable_stream()->set_mode(proto::StreamOptions::NEVER);
     CHECK(MustLoad(spec)->index() == nullptr);
