@@ -123,16 +123,15 @@ TEST_CASE("parquet: streamed by row groups and parts of them, as in memory", "[a
     spec.mutable_split()->set_by("i");
   }
   SECTION("a row of each group held out, and a history") {
-    spec.mutable_split()->set_holdout_per("s");
+    spec.mutable_split()->set_holdout_per("d");
     proto::FeatureSpec* const history = spec.add_features();
     history->set_name("seen");
-    history->set_history_of("s");
-    history->set_group_by("i");
+    history->set_history_of("c");
+    history->set_group_by("d");
     SECTION("of all rows") {}
     SECTION("of those before") {
       history->set_max_values(3);
       history->set_by("i");
-      history->set_group_by("s");
     }
   }
   CheckSameWhenStreamed(files, spec);
