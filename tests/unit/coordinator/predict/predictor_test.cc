@@ -389,7 +389,8 @@ void CheckSameLines(const std::string& found, const std::string& wanted) {
 TEST_CASE("predict: on a cluster every kind of model and table says what it says in one process",
           "[predict]") {
   const std::string mlp = absl::StrCat(kBought, "model: {kind: mlp, hidden: [8]}\n");
-  const std::string tower = "loss: {kind: sampled_softmax}\nmodel: {kind: two_tower, dim: 4, ";
+  const std::string tower =
+      "evaluate: {group: shop}\nloss: {kind: sampled_softmax}\nmodel: {kind: two_tower, dim: 4, ";
   const std::string items = "oov_buckets: 1}\n  - {name: kind, column: grade, kind: categorical";
   for (const std::string& text :
        {Job(mlp), Job(mlp + "tables: {shop: {sharding: hash, shards: 3}}\n"),
