@@ -282,7 +282,7 @@ absl::StatusOr<Tensor> ReadNpz(const std::string& path, const std::string& name)
   EntryBytes bytes(*file, *entry);
   RETURN_IF_ERROR(bytes.Open());
   ASSIGN_OR_RETURN(const Header header, ReadHeader(path, name, &bytes));
-  // Checked before memory is allocated: the zip gives the number of bytes, and deflate makes at most
+  // Checked before memory is allocated: the zip gives the number of bytes. Deflate makes at most
   // 1,032 bytes of one.
   const bool stored = entry->method == kStored;
   if (entry->packed > file->size() || (stored && entry->bytes != entry->packed) ||

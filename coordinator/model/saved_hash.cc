@@ -32,7 +32,7 @@ absl::Status CopyFile(const std::string& path, checkpoint::SafetensorsWriter* ou
   return absl::OkStatus();
 }
 
-// The parts of the rows at the next places of a shard, each into its file, and before that their ids
+// The parts of the rows at the next places of a shard, each into its file, and before them the ids
 // into theirs. Returns the ids; `place` moves on.
 absl::StatusOr<Tensor> CollectSome(ParameterServerStrategy* strategy, const VariableInfo& info,
                                    const std::vector<PartToSave>& parts, int shard, int64_t* place,

@@ -21,8 +21,8 @@ absl::Status NoWordError(const std::string& path);
 // `feature` must outlive it.
 std::unique_ptr<FieldSink> NewWordSink(TableFeature* feature);
 
-// Reads the words of a file, or of a range of one that begins at `column` of `line`. A row ends where the next word begins. Their number is added to `words`. Errors: those of WordScanner
-// and TableRows; ResourceExhausted for 2^31 different words.
+// Reads the words of a file from `column` of `line` on, whose number is added to `words`. Errors:
+// those of WordScanner and TableRows; ResourceExhausted for 2^31 different words.
 absl::Status ReadWordRows(const proto::DatasetSpec& spec, InputFile* file, int64_t line,
                           int64_t column, TableRows* rows, int64_t* words);
 

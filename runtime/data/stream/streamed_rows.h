@@ -25,12 +25,12 @@ class StreamedRows {
   int64_t num_examples(Part part) const { return orders_[static_cast<size_t>(part)]->size(); }
   const StreamedSpec& data() const { return *data_; }
 
-  // Returns a tensor for each column: features in the order of the spec, "label", those of queries
-  // (of a text those of DescribeSkipGrams), "example_id". With `order_key` the training part is in the order that the key draws, else in
-  // the order of the files. `sample_key` draws the samples of long lists, and pairs of a text. Errors: those of
-  // ParseBlock; ResourceExhausted for a batch with 2^31 values. `ahead`: where this task will go on
-  // after the window of the ticket's examples; the blocks there are read ahead. Null: it goes on
-  // with the window that follows.
+  // Returns a tensor for each column: features, "label", those of queries, "example_id"; of a text
+  // those of DescribeSkipGrams. With `order_key` the training part is in the order that the key
+  // draws, else in that of the files. `sample_key` draws samples of long lists and pairs of a text.
+  // Errors: those of ParseBlock; ResourceExhausted for 2^31 values. `ahead`: where this task goes on
+  // after the window of the ticket's examples; the blocks there are read ahead. Null: with the
+  // window that follows.
   struct Ordered {
     Ticket ticket;
     std::optional<uint64_t> order_key;

@@ -48,8 +48,8 @@ absl::StatusOr<std::vector<bool>> RunsHeldOut(const proto::DatasetSpec& spec,
 // The sentence ends behind the last place of a block that has places.
 void EndSentenceOf(proto::IndexedBlock* block);
 
-// So many places of each end of a block are in the index: more than a window reaches but for once in
-// a while, when most places around are left out.
+// So many places of each end of a block are in the index: more than a window reaches but once in a
+// while, when most places around are left out.
 inline int64_t EdgePlaces(int64_t window) { return 8 * window + 32; }
 
 // A token as the index has it.

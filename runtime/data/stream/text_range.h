@@ -8,7 +8,7 @@
 
 namespace coxswain::data {
 
-// Counts the places of a range whose spec CheckSpec returned, and notes those at the ends of blocks.
+// Counts the places of a range whose spec CheckSpec returned; notes those at the ends of blocks.
 // Reads a packed file from its beginning to its end, and of others the blocks. Memory: a block, and
 // the vocabulary. Errors: FailedPrecondition for a file that is not the one that was indexed;
 // InvalidArgument for a range that makes no sense; those of files. Ends with Cancelled at its next
