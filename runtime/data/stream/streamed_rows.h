@@ -27,8 +27,8 @@ class StreamedRows {
 
   // Returns a tensor for each column: features, "label", those of queries, "example_id"; of a text
   // those of DescribeSkipGrams. With `order_key` the training part is in the order that the key
-  // draws, else in that of the files. `sample_key` draws samples of long lists and pairs of a text.
-  // Errors: those of ParseBlock; ResourceExhausted for 2^31 values. `ahead`: where this task goes on
+  // draws, else in that of the files. `sample_key` draws samples of lists and pairs of a text.
+  // Errors: those of ParseBlock; ResourceExhausted for 2^31 values. `ahead`: where the task goes on
   // after the window of the ticket's examples; the blocks there are read ahead. Null: with the
   // window that follows.
   struct Ordered {
