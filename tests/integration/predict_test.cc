@@ -403,7 +403,8 @@ TEST_CASE("predict: what cannot be done with a Parquet file is said", "[predict]
 
 // ---- on a cluster
 
-// A pipe by which a test gives a process its rows, and so knows how far that is.
+// The standard input of a process, a pipe by which a test gives it its rows, and so knows how far it
+// is.
 class Rows {
  public:
   explicit Rows(std::string path) : path_(std::move(path)) {
@@ -433,6 +434,19 @@ class Rows {
   std::string path_;
   int file_ = -1;
 };
+
+// A command that reads standard input from a pipe of this path.
+std::vector<std::string> Predicting(const Trained& t, const std::string& pipe,
+                                    const std::string& output, const Daemons& daemons) {
+  std::vector<std::string> command = {"/bin/sh", "-c", "pipe=$1; shift; exec \"$@\" < \"$pipe\"",
+                                      "sh", pipe};
+  for (std::string& word :
+       CoxswainCommand({"predict", "--model-dir", t.model, "--input", "-", "--output", output,
+                        "--cluster", daemons.cluster_file()})) {
+    command.push_back(std::move(word));
+  }
+  return command;
+}
 
 // Rows of the tabular job, more than a block has.
 std::string ManyRows(int from, int to) {
@@ -551,8 +565,7 @@ TEST_CASE("predict: each row has its line, once and in its place, though workers
   Daemons daemons(t.files, 1, 2);
   const std::string input = t.files.Path("pipe"), output = t.files.Path("lines.csv");
   Rows rows(input);
-  Process predict(CoxswainCommand({"predict", "--model-dir", t.model, "--input", input, "--output",
-                                   output, "--cluster", daemons.cluster_file()}));
+  Process predict(Predicting(t, input, output, daemons));
   rows.Open();
   REQUIRE(rows.Write(kHeader));
   REQUIRE(rows.Write(first));
@@ -578,13 +591,13 @@ TEST_CASE("predict: a lost parameter server or Ctrl-C leaves no half file", "[pr
     fs::create_directory(t.files.Path(absl::StrCat("out", lost)));
     const std::string output = t.files.Path(absl::StrCat("out", lost, "/lines.csv"));
     Rows rows(input);
-    Process predict(CoxswainCommand({"predict", "--model-dir", t.model, "--input", input,
-                                     "--output", output, "--cluster", daemons.cluster_file()}));
+    Process predict(Predicting(t, input, output, daemons));
     rows.Open();
     const std::string some = ManyRows(0, kHalf);
     REQUIRE(rows.Write(absl::StrCat(kHeader, some)));
     if (lost) {
       daemons.ps(0).Kill(SIGKILL);
+      daemons.RestartPs(0);  // it has nothing of the model any more
     } else {
       predict.Kill(SIGINT);
     }
