@@ -1,3 +1,4 @@
+// Numbers of data sets; names and their owners; a layout that a checkpoint gives; where shards lie.
 #include "coordinator/api/catalog.h"
 
 #include <algorithm>

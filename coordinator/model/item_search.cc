@@ -1,3 +1,4 @@
+// The pieces of the items, their closures, and what each adds to ranks and to the best.
 #include "coordinator/model/item_search.h"
 
 #include <algorithm>

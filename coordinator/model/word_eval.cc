@@ -1,3 +1,4 @@
+// Reading the files of words, looking up the vectors that they name, and what is measured of them.
 #include "coordinator/model/word_eval.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@
 
 namespace coxswain::env {
 class RandomAccessFile;
-}
+}  // namespace coxswain::env
 
 namespace coxswain::data {
 
