@@ -403,7 +403,7 @@ TEST_CASE("predict: what cannot be done with a Parquet file is said", "[predict]
 
 // ---- on a cluster
 
-// The standard input of a process, a pipe by which a test gives it its rows, and so knows how far it
+// The standard input of a process: a pipe by which a test gives it rows, and so knows how far it
 // is.
 class Rows {
  public:

@@ -1,3 +1,4 @@
+// Ranges of the files, given to workers that ask for them; what they count, put together in order.
 #include "runtime/data/stream/text_places.h"
 
 #include <algorithm>
