@@ -18,6 +18,7 @@ using Catch::Matchers::Contains;
 using testing::Must;
 using Row = std::vector<float>;
 
+// Smooth: with rectified units a row may have no gradient, and look as if nobody had trained it.
 constexpr char kJob[] = R"(name: daily
 dataset: {path: day1.csv}
 features:
@@ -26,7 +27,7 @@ features:
   - {name: city, kind: categorical, hash_buckets: 7}
   - {name: age, kind: numeric, normalization: standard}
 label: {column: y}
-model: {kind: mlp, hidden: [4]}
+model: {kind: mlp, hidden: [4], activation: tanh}
 optimizer:
   table: {kind: adagrad, learning_rate: 0.1}
   dense: {kind: adam, learning_rate: 0.01}
