@@ -93,6 +93,11 @@ class ItemSearch::Known {
         results[4].num_elements() != results[0].dim(0) + 1) {
       return Bad("users and scores of its examples");
     }
+    const auto offset = results[4].values<int32_t>();
+    if (offset.front() != 0 || offset.back() != results[3].num_elements() ||
+        !std::is_sorted(offset.begin(), offset.end())) {
+      return Bad("lists of what its examples leave out");
+    }
     dim_ = results[0].dim(1);
     const auto users = results[0].values<float>();
     users_.insert(users_.end(), users.begin(), users.end());

@@ -294,7 +294,7 @@ TEST_CASE("a streamed job that is interrupted with windows scheduled ahead uses 
   const Strings command =
       Join(Streaming(files), {"--set", "train.epochs=60", "--set", "train.batch_size=2", "--set",
                               "dataset.shuffle_window=20", "--set", "evaluate.every_epochs=60",
-                              "--set", "dataset.memory=40000"});
+                              "--set", "dataset.memory=60000"});
   const Strings train = Join({"train", job, "--local", "1x2", "--resume", "--checkpoint-dir",
                               files.Path("saved"), "--report", report, "--count-visits"},
                              command);
@@ -321,19 +321,23 @@ TEST_CASE("what cannot be streamed is told before training, with the key and exi
           "[streamed]") {
   const DataFiles files;
   const std::string job = files.Write("plain.yaml", R"(name: plain
-dataset: {path: plain.csv, header: false}
-features: [{name: x, kind: numeric, column: "1"}]
-label: {column: "2"}
+dataset: {path: plain.csv, query: q}
+features:
+  - {name: item, kind: categorical}
+  - {name: past, kind: history, history_of: item, group_by: user}
+label: {column: y}
 model: {kind: logistic_regression}
 train: {epochs: 1}
 )");
-  std::string text;
-  for (int i = 0; i < 200; ++i) absl::StrAppend(&text, i, ",", i % 2, "\n");
+  std::string text = "q,user,item,y\n";
+  for (int i = 0; i < 200; ++i) {
+    absl::StrAppend(&text, "q", i / 4, ",u", i % 7, ",i", i % 5, ",", i % 2, "\n");
+  }
   files.Write("plain.csv", text);
   const auto result = Coxswain(Join({"train", job, "--local", "1x1"}, Streaming(files)));
   CAPTURE(result.out, result.err);
   CHECK(result.code == 2);
-  CHECK_THAT(result.err, Contains("columns without names are counted in each file"));
+  CHECK_THAT(result.err, Contains("features.past: a history, with dataset.query"));
   const auto large = Coxswain({"train", job, "--local", "1x1", "--set", "dataset.memory=100"});
   CHECK(large.code == 2);
   CHECK_THAT(large.err, Contains("more than dataset.memory (100 bytes)") &&

@@ -1,5 +1,6 @@
 // Jobs in simulated worlds, and what must be so at their end, whatever has failed.
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "tests/sim/scenarios.h"
 
@@ -154,23 +155,29 @@ TEST_CASE(
   CHECK(result.sum.totals.ps_recoveries > 0);
 }
 
+// The messages of frames in a world, and how many times a PS has a worker in it.
+std::pair<int64_t, int64_t> MessagesOf(Scenario (*make)(Random*), uint64_t seed) {
+  int64_t channels = 0;
+  const Outcome outcome = RunWorld(
+      [&](Random* random) {
+        Scenario s = make(random);
+        channels = int64_t{s.job.ps} * s.job.workers;
+        return s;
+      },
+      seed);
+  INFO("seed " << seed);
+  CHECK(outcome.violation == "");
+  return {outcome.frame_messages, channels};
+}
+
 TEST_CASE("a closure of a synchronous step costs 4 messages for each PS", "[sim][messages]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    int ps = 0, workers = 0;
-    const Outcome outcome = RunWorld(
-        [&](Random* random) {
-          Scenario s = QuietSteps(random);
-          ps = s.job.ps, workers = s.job.workers;
-          return s;
-        },
-        seed);
-    INFO("seed " << seed << ": " << ps << " PS, " << workers << " workers");
-    CHECK(outcome.violation == "");
+    const auto [messages, channels] = MessagesOf(QuietSteps, seed);
     // The first look-up goes by itself, and so does the last confirmation, and once in a while one
     // whose next closure comes late. It would be 6 otherwise.
-    const int64_t channels = int64_t{ps} * workers;
-    CHECK(outcome.frame_messages >= channels * (4 * kQuietSteps + 2));
-    CHECK(outcome.frame_messages <= channels * (4 * kQuietSteps + 4));
+    INFO("seed " << seed << ": " << channels << " times a PS and a worker");
+    CHECK(messages >= channels * (4 * kQuietSteps + 2));
+    CHECK(messages <= channels * (4 * kQuietSteps + 4));
   }
 }
 
@@ -178,20 +185,11 @@ TEST_CASE(
     "a closure of an update that is applied as it comes costs 4 messages for each PS, or fewer",
     "[sim][messages]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    int ps = 0, workers = 0;
-    const Outcome outcome = RunWorld(
-        [&](Random* random) {
-          Scenario s = QuietGroups(random);
-          ps = s.job.ps, workers = s.job.workers;
-          return s;
-        },
-        seed);
-    INFO("seed " << seed << ": " << ps << " PS, " << workers << " workers");
-    CHECK(outcome.violation == "");
+    const auto [messages, channels] = MessagesOf(QuietGroups, seed);
     // Some of the confirmations at the beginning and at the end go by themselves. It would be 6 if
     // all did.
-    const int64_t channels = int64_t{ps} * workers;
-    CHECK(2 * outcome.frame_messages < 9 * channels * kQuietSteps);
+    INFO("seed " << seed << ": " << channels << " times a PS and a worker");
+    CHECK(2 * messages < 9 * channels * kQuietSteps);
   }
 }
 

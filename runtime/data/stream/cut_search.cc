@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "runtime/base/status.h"
-#include "runtime/data/trained_rows.h"
+#include "runtime/data/stream/split_spec.h"
 
 namespace coxswain::data {
 namespace {
@@ -26,16 +26,9 @@ void Put(double value, int64_t rows, proto::SplitCut* cut) {
 }  // namespace
 
 proto::DatasetSpec SpecOfCuts(const proto::DatasetSpec& spec) {
-  proto::DatasetSpec less = spec;
-  less.mutable_split()->clear_test_paths();
-  if (spec.trained().rows() > 0 && DrawChange(spec).empty()) return less;
-  less.clear_features();
-  less.clear_label();
-  less.clear_labels();
-  less.clear_learned();
-  less.clear_known();
-  less.clear_known_items();
-  less.clear_trained();
+  bool all_columns = false;
+  proto::DatasetSpec less = SpecOfParts(spec, &all_columns);
+  if (all_columns) return less;
   less.mutable_split()->clear_holdout_per();
   less.mutable_split()->clear_holdout_last();
   return less;

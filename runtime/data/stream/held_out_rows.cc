@@ -6,9 +6,9 @@
 
 #include "runtime/base/status.h"
 #include "runtime/data/split.h"
+#include "runtime/data/stream/split_spec.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/stream/value_counts.h"
-#include "runtime/data/trained_rows.h"
 
 namespace coxswain::data {
 namespace {
@@ -115,16 +115,9 @@ int64_t HeldOutRows::RowsUpTo(size_t file) const {
 }
 
 proto::DatasetSpec SpecOfHeldOut(const proto::DatasetSpec& spec) {
-  proto::DatasetSpec less = spec;
-  less.mutable_split()->clear_test_paths();
-  if (spec.trained().rows() > 0 && DrawChange(spec).empty()) return less;
-  less.clear_features();
-  less.clear_label();
-  less.clear_labels();
-  less.clear_learned();
-  less.clear_known();
-  less.clear_known_items();
-  less.clear_trained();
+  bool all_columns = false;
+  proto::DatasetSpec less = SpecOfParts(spec, &all_columns);
+  if (all_columns) return less;
   if (!spec.split().holdout_last()) less.mutable_split()->clear_by();
   return less;
 }

@@ -10,6 +10,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/held_out_rows.h"
 #include "runtime/data/stream/index_file.h"
+#include "tests/testing/changed_files.h"
 #include "tests/testing/same_when_streamed.h"
 #include "tests/testing/tiny_disk.h"
 #include "tests/testing/zstd_bytes.h"
@@ -186,23 +187,8 @@ TEST_CASE("held out, streamed: workers that die while the index is made only cos
 
 TEST_CASE("held out, streamed: a file that changes between the passes is an error that names it") {
   const DataFiles files;
-  const std::string text = Csv(0, 600);
-  for (int64_t at = 0; at < 20; at += 3) {
-    auto spec = Spec(files.Write("a.csv", text));
-    spec = CheckSpec(Streamed(files, spec, 400)).value();
-    std::atomic<bool> changed{false};
-    PlayedReaders readers(1, [&](int, int64_t asked, const proto::IndexPart& request) {
-      if (asked != at || (!request.has_read() && !request.has_before())) return absl::OkStatus();
-      files.Write("a.csv", text + "u1,i1,1,0\n");
-      changed = true;
-      return absl::OkStatus();
-    });
-    const absl::Status status = IndexByWorkers(spec, 1500, &readers).status();
-    if (!changed) continue;
-    INFO(at << " " << status);
-    CHECK(absl::IsFailedPrecondition(status));
-    CHECK_THAT(std::string(status.message()), Contains("a.csv: changed since it was indexed"));
-  }
+  CheckChangesAreTold(files, Csv(0, 600), "u1,i1,1,0\n", 20,
+                      [&](const std::string& path) { return Streamed(files, Spec(path), 400); });
 }
 
 TEST_CASE("held out, streamed: a column that is not there, a time that is none: as in memory") {

@@ -9,6 +9,7 @@
 #include "runtime/data/criteo.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/index_file.h"
+#include "tests/testing/changed_files.h"
 #include "tests/testing/same_when_streamed.h"
 #include "tests/testing/tf_records.h"
 #include "tests/testing/zstd_bytes.h"
@@ -261,24 +262,9 @@ TEST_CASE("streamed by time: workers that die while values are counted only cost
 
 TEST_CASE("streamed by time: a file that changes between the passes is an error that names it") {
   const DataFiles files;
-  const std::string text = Csv(0, 600, Drawn);
-  for (int64_t at = 0; at < 40; at += 3) {
-    const auto path = files.Write("a.csv", text);
-    const auto spec = CheckSpec(Streamed(files, TimedSpec(path), 400)).value();
-    std::atomic<bool> changed{false};
-    PlayedReaders readers(1, [&](int, int64_t asked, const proto::IndexPart& request) {
-      // Else it is told that a pass is over.
-      if (asked != at || (!request.has_read() && !request.has_before())) return absl::OkStatus();
-      files.Write("a.csv", text + "1,c1,1,0\n");
-      changed = true;
-      return absl::OkStatus();
-    });
-    const absl::Status status = IndexByWorkers(spec, 1500, &readers).status();
-    if (!changed) continue;
-    INFO(at << " " << status);
-    CHECK(absl::IsFailedPrecondition(status));
-    CHECK_THAT(std::string(status.message()), Contains("a.csv: changed since it was indexed"));
-  }
+  CheckChangesAreTold(files, Csv(0, 600, Drawn), "1,c1,1,0\n", 40, [&](const std::string& path) {
+    return Streamed(files, TimedSpec(path), 400);
+  });
 }
 
 TEST_CASE("streamed by time: an index is kept for its column and shares alone") {
