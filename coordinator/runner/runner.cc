@@ -112,23 +112,7 @@ absl::Status JobRunner::Prepare() {
     epochs_.arrivals = std::make_unique<Arrivals>(&strategy_, job_);
     RETURN_IF_ERROR(epochs_.arrivals->Check());
   }
-  data::DatasetOptions options = MakeDatasetOptions(job_, follows());
-  options.on_index = [this](int64_t done, int64_t all) {
-    if (!events_.on_progress) return;
-    Progress reading{Progress::Phase::kLoading};
-    reading.bytes = done;
-    reading.total_bytes = all;
-    events_.on_progress(reading);
-  };
-  ASSIGN_OR_RETURN(dataset_, strategy_.CreatePerWorkerDataset(options));
-  epochs_.sizes =
-      follows() ? EpochSizes::Listed(job_.train.batch_size)
-                : EpochSizes::Same(job_.train.batch_size, data().num_examples(Part::kTraining));
-  // A saved model was trained already: its data needs no balance.
-  if (job_.dataset.learned().empty() && !follows())
-    RETURN_IF_ERROR(CheckTrainingData(job_, data()));
-  ASSIGN_OR_RETURN(word_tests_, ReadWordTests(job_, data()));
-  if (events_.on_data) events_.on_data(job_, data());
+  RETURN_IF_ERROR(LoadData());
   RunState state;
   std::vector<Ticket> returned;
   const bool resuming = checkpoints_ != nullptr && checkpoints_->found();
@@ -167,13 +151,39 @@ absl::Status JobRunner::Prepare() {
   tracker_ = std::make_shared<RunTracker>(std::move(state), epochs_.sizes,
                                           job_.train.on_error != ErrorPolicy::kIgnore);
   tracker_->GiveBack(returned);
+  return MakeModel(resuming);
+}
+
+absl::Status JobRunner::LoadData() {
+  data::DatasetOptions options = MakeDatasetOptions(job_, follows());
+  options.on_index = [this](int64_t done, int64_t all) {
+    if (!events_.on_progress) return;
+    Progress reading{Progress::Phase::kLoading};
+    reading.bytes = done;
+    reading.total_bytes = all;
+    events_.on_progress(reading);
+  };
+  ASSIGN_OR_RETURN(dataset_, strategy_.CreatePerWorkerDataset(options));
+  epochs_.sizes =
+      follows() ? EpochSizes::Listed(job_.train.batch_size)
+                : EpochSizes::Same(job_.train.batch_size, data().num_examples(Part::kTraining));
+  // A saved model was trained already: its data needs no balance.
+  if (job_.dataset.learned().empty() && !follows())
+    RETURN_IF_ERROR(CheckTrainingData(job_, data()));
+  ASSIGN_OR_RETURN(word_tests_, ReadWordTests(job_, data()));
+  if (events_.on_data) events_.on_data(job_, data());
+  return absl::OkStatus();
+}
+
+absl::Status JobRunner::MakeModel(bool resuming) {
   job::JobSpec complete = job_;
   if (!endless()) job::CompleteSchedules(UpdatesOf(total_steps()), &complete);
-  std::optional<model::WarmSource> warm;
+  std::shared_ptr<model::WarmSource> warm;  // the model keeps what asks it
   model::ClusterVariables::EarlierSteps earlier_steps;
   if (!init_from_.directory.empty() && !resuming) {
-    ASSIGN_OR_RETURN(warm, model::WarmSource::Open(init_from_, job_, data()));
-    earlier_steps = [&warm](const VariableInfo& info) { return warm->EarlierSteps(info); };
+    ASSIGN_OR_RETURN(auto source, model::WarmSource::Open(init_from_, job_, data()));
+    warm = std::make_shared<model::WarmSource>(std::move(source));
+    earlier_steps = [warm](const VariableInfo& info) { return warm->EarlierSteps(info); };
   }
   auto model = model::Model::Create(&strategy_, complete, dataset_, std::move(earlier_steps));
   if (!model.ok() && resuming && absl::IsInvalidArgument(model.status())) {

@@ -161,6 +161,10 @@ class JobRunner {
   // Whether there is such an epoch; waits for it where files come while the job runs.
   absl::StatusOr<bool> BeginEpoch(int64_t epoch);
   absl::StatusOr<std::vector<RemoteValue>> RunPending(ClusterCoordinator* coordinator);
+  // Of Prepare: the data set, and what is read beside it; the model, with the values that it begins
+  // with.
+  absl::Status LoadData();
+  absl::Status MakeModel(bool resuming);
   absl::Status CheckResumes(const RunState& state) const;
   absl::StatusOr<JobResult> Run();
   // Schedules what the checkpoint lacks; from here on checkpoints are written.
