@@ -22,7 +22,8 @@ class RandomAccessFile;
 
 namespace coxswain::data {
 
-class TableRows;  // runtime/data/table_rows.h
+class OpenArrowFiles;  // runtime/data/arrow/open_arrow_files.h
+class TableRows;       // runtime/data/table_rows.h
 
 // Whole rows from any position in a file, decompressed.
 struct FileBlock {
@@ -40,6 +41,7 @@ struct FileBlock {
   int64_t group = 0, group_row = 0, file_bytes = 0;
   uint64_t hash = 0;
   std::function<absl::Status()> changed = nullptr;
+  OpenArrowFiles* open_files = nullptr;  // which it is read from; null: it is opened for this block
 };
 
 // Thread model: const methods may be called from any thread.

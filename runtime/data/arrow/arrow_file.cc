@@ -101,6 +101,7 @@ absl::StatusOr<std::unique_ptr<ArrowFile>> ArrowFile::Open(const std::string& pa
         absl::StrCat(path, ": wanted ", format == COX_ARROW_PARQUET ? "a Parquet" : "an Arrow IPC",
                      " file, found ", file->bytes(), " bytes that are none: ", Message(error)));
   }
+  for (const Bytes::Range& range : file->bytes_.ranges) file->footer_bytes_ += range.bytes;
   const CoxArrowField* fields = nullptr;
   int64_t count = 0;
   (*api)->fields(file->file_, &fields, &count);

@@ -35,6 +35,8 @@ class ArrowFile {
 
   const std::string& path() const { return bytes_.file->path(); }
   int64_t bytes() const { return static_cast<int64_t>(bytes_.file->size()); }
+  // What was read to open it.
+  int64_t footer_bytes() const { return footer_bytes_; }
   int64_t groups() const { return api_->groups(file_); }
   absl::Span<const CoxArrowField> fields() const { return fields_; }
   // The number of the field of that name. Errors: NotFound with the nearest name; InvalidArgument
@@ -86,6 +88,7 @@ class ArrowFile {
   const CoxArrowApi* const api_;
   Bytes bytes_;
   CoxArrowFile* file_ = nullptr;
+  int64_t footer_bytes_ = 0;
   absl::Span<const CoxArrowField> fields_;
 };
 

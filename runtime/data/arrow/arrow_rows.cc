@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/arrow/arrow_file.h"
+#include "runtime/data/arrow/open_arrow_files.h"
 #include "runtime/data/column_values.h"
 #include "runtime/data/names.h"
 
@@ -237,18 +238,22 @@ absl::Status ReadArrowGroupRows(CoxArrowFormat format, const std::string& path, 
 }
 
 absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, TableRows* rows) {
-  const auto file = ArrowFile::Open(block.path, format);
+  OpenArrowFiles none;
+  OpenArrowFiles& files = block.open_files != nullptr ? *block.open_files : none;
+  auto file = files.Take(block.path, format);
   // It was one of this format when it was indexed.
   const bool indexed = block.changed != nullptr;
   if (indexed && (absl::IsInvalidArgument(file.status()) || absl::IsDataLoss(file.status()))) {
     return block.changed();
   }
   RETURN_IF_ERROR(file.status());
-  if (indexed && (*file)->bytes() != block.file_bytes) return block.changed();
-  RowsReader reader(file->get(), rows);
+  if (indexed && file->file->bytes() != block.file_bytes) return block.changed();
+  RowsReader reader(file->file.get(), rows);
   const absl::Status started = reader.Start();
   if (!started.ok()) return indexed ? block.changed() : started;
-  return reader.ReadBlock(block);
+  RETURN_IF_ERROR(reader.ReadBlock(block));
+  files.GiveBack(*std::move(file));
+  return absl::OkStatus();
 }
 
 }  // namespace coxswain::data

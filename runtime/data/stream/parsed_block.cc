@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/arrow/open_arrow_files.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/input_file.h"
@@ -52,6 +53,7 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
     read.group_row = block.group_row();
     read.file_bytes = indexed.bytes();
     read.hash = block.hash();
+    read.open_files = data.arrow.get();
     read.changed = [&path, &indexed] { return ChangedError(path, indexed); };
     return read;
   }
@@ -290,6 +292,7 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   }
   data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
   data->kept = std::make_shared<KeptFiles>();
+  data->arrow = std::make_shared<OpenArrowFiles>();
   data->groups = std::make_shared<GroupFiles>(data->spec.stream());
   FindTargets(data.get());
   data->of_blocks = SpecOfBlocks(*data);

@@ -26,6 +26,7 @@
 
 namespace coxswain::data {
 
+class OpenArrowFiles;  // runtime/data/arrow/open_arrow_files.h
 class GroupFiles;  // group_files.h
 
 struct ParsedColumn {
@@ -75,6 +76,7 @@ struct StreamedSpec {
   std::vector<std::string> beside;            // by file: see DataFormat::ReadBeside
   std::shared_ptr<UnpackedFiles> unpacked;    // thread-safe
   std::shared_ptr<KeptFiles> kept;            // thread-safe
+  std::shared_ptr<OpenArrowFiles> arrow;      // thread-safe
   std::shared_ptr<ReadsAhead> ahead;          // thread-safe
   std::shared_ptr<GroupFiles> groups;         // thread-safe
   std::optional<GroupTarget> history, known;  // those that the spec's batches have values of

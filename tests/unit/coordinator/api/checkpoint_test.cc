@@ -247,6 +247,7 @@ TEST_CASE("a checkpoint that fails is told, and is not tried again for each clos
   CHECK(absl::StrContains(saved.message(), dir.Path("checkpoints")));
   CHECK(program.Count() == 150);
   absl::MutexLock lock(&mu);
+  CAPTURE(failed);
   CHECK(failed.size() == 2);  // one for what was assigned, one by Save
   for (const std::string& message : failed) {
     CHECK(absl::StrContains(message, "not written, there is none yet: checkpoint "));
