@@ -22,6 +22,12 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       });
       return;
     }
+    for (const proto::ShardSpec& shard : shards) {
+      absl::Status has_value = checkpoints_.points().CheckFirstValue(shard);
+      if (has_value.ok()) continue;
+      done(std::move(has_value));
+      return;
+    }
     auto created =
         layout_.Create(std::move(shards), checkpoints_.points().first_values(), tasks_.PsThere());
     if (!created.ok()) {

@@ -17,6 +17,8 @@ const proto::SavedShard* FindSaved(const checkpoint::Manifest& manifest, ShardId
 
 void RestorePoints::Resume(checkpoint::Manifest manifest, std::string path) {
   resumed_ = true;
+  resumed_number_ = manifest.number;
+  for (const proto::SavedShard& saved : manifest.shards) resumed_shards_.insert(saved.shard().id());
   checkpoints_ = {{std::move(manifest), std::move(path)}};
 }
 
@@ -27,6 +29,15 @@ bool RestorePoints::Add(const checkpoint::Manifest& manifest, std::string path) 
   checkpoints_.push_back(std::move(point));
   if (size() > 2) checkpoints_.erase(checkpoints_.begin());
   return true;
+}
+
+absl::Status RestorePoints::CheckFirstValue(const proto::ShardSpec& shard) const {
+  const bool has_one = resumed_shards_.count(shard.id()) > 0;
+  if (!has_one || FindSaved(oldest().manifest, shard.id()) != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "variable '", shard.variable().name(), "': its value is in checkpoint ", resumed_number_,
+      ", which the job goes on from, and in no later one; wanted it to be created before newer ",
+      "checkpoints take that one's place, best before the first closure"));
 }
 
 void RestorePoints::MarkBad(uint64_t number) {

@@ -43,6 +43,9 @@ class RestorePoints {
   // none.
   const RestorePoint* first_values() const { return resumed_ ? &oldest() : nullptr; }
   bool resumed() const { return resumed_; }
+  // Of a new shard. Errors: FailedPrecondition for one whose value is in the checkpoint that the
+  // job goes on from, and in none of those that are kept by now.
+  absl::Status CheckFirstValue(const proto::ShardSpec& shard) const;
 
   struct Need {
     bool runs_again = true;                        // whether all closures since then run again
@@ -67,6 +70,8 @@ class RestorePoints {
   std::vector<RestorePoint> checkpoints_;  // oldest first
   RestorePoint initial_;
   bool resumed_ = false;
+  uint64_t resumed_number_ = 0;
+  std::set<ShardId> resumed_shards_;
 };
 
 // Null when the checkpoint does not have it.

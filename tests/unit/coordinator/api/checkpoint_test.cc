@@ -254,6 +254,43 @@ TEST_CASE("a checkpoint that fails is told, and is not tried again for each clos
   }
 }
 
+TEST_CASE("a variable that is created when its checkpoint is gone is refused, not made anew",
+          "[checkpoint]") {
+  const DataFiles dir;
+  VariableOptions options;
+  options.shape = Shape{};
+  options.dtype = DType::kI64;
+  {
+    CheckpointManager checkpoints(In(dir));
+    const Cluster cluster = MustStart(1, 1);
+    ParameterServerStrategy strategy(cluster);
+    Must(checkpoints.Restore(&strategy));
+    Must(strategy.CreateVariable("early", options));
+    const Variable late = Must(strategy.CreateVariable("late", options));
+    Must(checkpoints.Start(cluster));
+    Must(strategy.Assign(late, Tensor::Scalar<int64_t>(7)));
+    Must(checkpoints.Save());
+  }
+  CheckpointManager checkpoints(In(dir));
+  Must(checkpoints.Find());
+  ClusterOptions cluster_options;
+  cluster_options.min_epoch = checkpoints.min_epoch();
+  const Cluster cluster = Must(Cluster::InProcess(1, 1, cluster_options));
+  ParameterServerStrategy strategy(cluster);
+  Must(checkpoints.Restore(&strategy));
+  Must(strategy.CreateVariable("early", options));
+  Must(checkpoints.Start(cluster));
+  const int saved = GENERATE(1, 2);
+  for (int i = 0; i < saved; ++i) Must(checkpoints.Save());
+  const auto late = strategy.CreateVariable("late", options);
+  if (saved == 1) {  // the one before is kept for restores
+    CHECK(Must(strategy.Read(Must(late))).data<int64_t>()[0] == 7);
+  } else {
+    CHECK(late.status().code() == absl::StatusCode::kFailedPrecondition);
+    CHECK(absl::StrContains(late.status().message(), "variable 'late'"));
+  }
+}
+
 TEST_CASE("two jobs do not write into one directory of checkpoints", "[checkpoint]") {
   const DataFiles dir;
   CheckpointOptions options = In(dir);

@@ -63,6 +63,29 @@ TEST_CASE("a job that was resumed has no initial values", "[restore_points]") {
   CHECK(none.message() == "checkpoint 5 could not be read");
 }
 
+TEST_CASE("a value that only the resumed checkpoint had is missed once that is not kept",
+          "[restore_points]") {
+  RestorePoints points;
+  checkpoint::Manifest resumed = Checkpoint(5);
+  resumed.shards = {Saved(1), Saved(2)};
+  points.Resume(resumed, "/dir/5");
+  proto::ShardSpec shard;
+  shard.set_id(2);
+  shard.mutable_variable()->set_name("late");
+  CHECK(points.CheckFirstValue(shard).ok());
+  checkpoint::Manifest next = Checkpoint(6);
+  next.shards = {Saved(1)};
+  points.Add(next, "/dir/6");
+  CHECK(points.CheckFirstValue(shard).ok());  // 5 is kept
+  next.number = 7;
+  points.Add(next, "/dir/7");
+  const absl::Status missed = points.CheckFirstValue(shard);
+  CHECK(missed.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(absl::StrContains(missed.message(), "variable 'late': its value is in checkpoint 5"));
+  shard.set_id(3);
+  CHECK(points.CheckFirstValue(shard).ok());  // it never had one
+}
+
 TEST_CASE("a checkpoint is too old where the closures since then are not known any more",
           "[restore_points]") {
   RestorePoints points;
