@@ -9,6 +9,8 @@
 // `count`; the other attributes tell which ids these are of the whole variable, see UniqueShards.
 // Errors: InvalidArgument with the detail NotFinite. It has no gradient.
 
+#include "kernels/check_gradient.h"
+
 #include <cmath>
 #include <memory>
 #include <string>
@@ -69,6 +71,17 @@ std::string Number(const Tensor& values, int64_t at) {
   return std::isnan(number) ? "NaN" : number > 0 ? "infinite" : "minus infinite";
 }
 
+// `where`: of what it is the gradient.
+absl::Status Error(absl::string_view where, const Tensor& values, int64_t at,
+                   const NotFinite& detail) {
+  return WithNotFinite(
+      absl::InvalidArgumentError(absl::StrCat("the gradient of ", where, " is ", Number(values, at),
+                                              "; it is not applied")),
+      detail);
+}
+
+std::string Variable(const std::string& name) { return absl::StrCat("variable '", name, "'"); }
+
 class CheckGradientKernel final : public graph::Kernel {
  public:
   explicit CheckGradientKernel(Target target) : target_(std::move(target)) {}
@@ -77,16 +90,16 @@ class CheckGradientKernel final : public graph::Kernel {
     const Tensor& values = context->input(0);
     const int64_t n = values.num_elements();
     const int64_t at = FindNotFinite(values.dtype(), values.raw(), n);
-    if (at >= 0) return Error(*context, at);
+    if (at >= 0) return Found(*context, at);
     context->set_output(0, values);
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Error(const graph::KernelContext& context, int64_t at) const {
+  absl::Status Found(const graph::KernelContext& context, int64_t at) const {
     const Tensor& values = context.input(0);
     NotFinite detail{target_.variable, std::nullopt};
-    std::string where = absl::StrCat("variable '", target_.variable, "'");
+    std::string where = Variable(target_.variable);
     if (context.num_inputs() == 2) {
       RETURN_IF_ERROR(WantDType(context, 1, {DType::kI64}));
       RETURN_IF_ERROR(WantRank(context, 1, 1));
@@ -100,16 +113,19 @@ class CheckGradientKernel final : public graph::Kernel {
       detail.id = target_.ids.Global(ids.data<int64_t>()[row]);
       where = absl::StrCat("table '", target_.variable, "', id ", *detail.id);
     }
-    return WithNotFinite(
-        absl::InvalidArgumentError(absl::StrCat("the gradient of ", where, " is ",
-                                                Number(values, at), "; it is not applied")),
-        detail);
+    return Error(where, values, at, detail);
   }
 
   const Target target_;
 };
 
 }  // namespace
+
+absl::Status CheckWholeGradient(const std::string& variable, const Tensor& gradient) {
+  const int64_t at = FindNotFinite(gradient.dtype(), gradient.raw(), gradient.num_elements());
+  if (at < 0) return absl::OkStatus();
+  return Error(Variable(variable), gradient, at, {variable, std::nullopt});
+}
 
 void RegisterCheckGradient(graph::OpRegistry* registry) {
   registry->Register({.name = "CheckGradient",

@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "kernels/check_gradient.h"
 #include "kernels/compute.h"
 #include "kernels/product.h"
 #include "kernels/register_list.h"
@@ -183,6 +184,8 @@ class ApplyMatMulKernel final : public graph::Kernel {
       RETURN_IF_ERROR(WantInputShape(*context, 2, shape));
       AddTo(context->input(2), &update.values);
     }
+    // The worker checks what it sends; the product of large finite numbers may overflow here.
+    RETURN_IF_ERROR(CheckWholeGradient(attrs_.target.variable, update.values));
     return Named(shards->Stage(std::move(update)), attrs_.target);
   }
 

@@ -44,9 +44,12 @@ Output SquaredNorm(FunctionBuilder* f, const std::vector<Output*>& gradients) {
   return sums.size() == 1 ? sums[0] : f->Op("AddN", sums);
 }
 
-// Multiplies by limit / max(norm, limit). Gradients that are sent as bf16 stay bf16.
-void ScaleToNorm(FunctionBuilder* f, const std::vector<Output*>& gradients, float limit) {
-  const Output norm = f->Sqrt(SquaredNorm(f, gradients));
+// Multiplies by limit / max(norm, limit). Gradients that are sent as bf16 stay bf16. Squares of
+// finite numbers above 1.8e19 are infinite, and the factor would be 0: that is an error.
+void ScaleToNorm(FunctionBuilder* f, const std::vector<Output*>& gradients, float limit,
+                 const std::string& of) {
+  const Output norm =
+      f->Op("CheckGradient", {f->Sqrt(SquaredNorm(f, gradients))}, {{"variable", of}});
   const Output factor = f->Div(f->Scalar(limit), f->Op("Maximum", {norm, f->Scalar(limit)}));
   for (Output* gradient : gradients) {
     const DType dtype = f->type(*gradient).dtype;
@@ -57,10 +60,12 @@ void ScaleToNorm(FunctionBuilder* f, const std::vector<Output*>& gradients, floa
 void Clip(FunctionBuilder* f, const GradientClip& clip, const GradientsOf& gradients) {
   std::vector<Output*> all;
   for (const auto& [name, of_variable] : gradients) {
-    if (clip.by == GradientClip::By::kNorm) ScaleToNorm(f, of_variable, clip.limit);
+    if (clip.by == GradientClip::By::kNorm) ScaleToNorm(f, of_variable, clip.limit, name);
     all.insert(all.end(), of_variable.begin(), of_variable.end());
   }
-  if (clip.by == GradientClip::By::kGlobalNorm) ScaleToNorm(f, all, clip.limit);
+  if (clip.by == GradientClip::By::kGlobalNorm) {
+    ScaleToNorm(f, all, clip.limit, "(the norm of all of them)");
+  }
   if (clip.by != GradientClip::By::kValue) return;
   for (Output* gradient : all) {
     const DType dtype = f->type(*gradient).dtype;

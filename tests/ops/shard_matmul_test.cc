@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/compute.h"
+#include "runtime/base/not_finite.h"
 #include "runtime/graph/builder.h"
 #include "tests/ops/matrix_shards.h"
 #include "tests/ops/op_case.h"
@@ -103,6 +104,27 @@ TEST_CASE("an update by a product carries its number") {
   REQUIRE(Interpret(*function, {RandomF32({5, 2}, 1), RandomF32({5, 3}, 2)}, options).ok());
   REQUIRE(shards.staged.size() == 1);
   CHECK(shards.staged[0].key == 7);
+}
+
+TEST_CASE("a product that overflows is no update") {
+  FakeShards shards;
+  shards.values = MatrixShards();
+  graph::GraphBuilder b("f", &AllOps());
+  b.Target("ApplyMatMul",
+           {b.Argument("a", DType::kF32, {5, 2}), b.Argument("b", DType::kF32, {5, 3})},
+           OnMatrix(3, {2, 3}));
+  const auto function = b.Finish();
+  REQUIRE(function.ok());
+  InterpretOptions options;
+  options.variables = &shards;
+  const Tensor large = RandomF32({5, 3}, 2, 1e30f, 2e30f);
+  const absl::Status status =
+      Interpret(*function, {RandomF32({5, 2}, 1, 1e30f, 2e30f), large}, options).status();
+  CHECK_THAT(std::string(status.message()),
+             Contains("the gradient of variable 'w' is infinite; it is not applied"));
+  REQUIRE(GetNotFinite(status).has_value());
+  CHECK(GetNotFinite(status)->variable == "w");
+  CHECK(shards.staged.empty());
 }
 
 TEST_CASE("products that do not fit their shard are refused, by name") {

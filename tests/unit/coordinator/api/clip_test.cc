@@ -90,6 +90,27 @@ TEST_CASE("gradients are clipped alike however tables are cut into shards", "[ap
   }
 }
 
+TEST_CASE("a gradient whose norm is too large for a float is an error, and no update", "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  VariableOptions options;
+  options.shape = Shape{2};
+  options.initializer = Zeros();
+  options.optimizer = Sgd{.learning_rate = 1};
+  const Variable w = Must(strategy.CreateVariable("w", options));
+  const By by = GENERATE(By::kNorm, By::kGlobalNorm);
+  const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& f) {
+    f.Minimize(f.Sum(f.Mul(f.Read(w), f.Scalar(1e25f))), {by, 1});
+  }));
+  ClusterCoordinator coordinator(strategy);
+  coordinator.Schedule(step);
+  const absl::Status ended = coordinator.Join();
+  CHECK(ended.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(ended.message(), by == By::kNorm
+                                               ? "the gradient of variable 'w' is infinite"
+                                               : "'(the norm of all of them)' is infinite"));
+  CHECK(ToVector<float>(Must(strategy.ReadShard(w.info(), 0, 0, 2))) == std::vector<float>{0, 0});
+}
+
 TEST_CASE("a gradient that is made on parameter servers cannot be clipped, and says so", "[api]") {
   ParameterServerStrategy strategy(MustStart(1, 1));
   VariableOptions options;
