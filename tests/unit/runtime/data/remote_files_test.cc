@@ -263,8 +263,11 @@ TEST_CASE("remote files: of a Parquet object only the columns of a job are read"
   CHECK(Examples(*remote, Part::kTraining, 0, 64) == Examples(*whole, Part::kTraining, 0, 64));
   const int64_t before = store.bytes();
   const auto streamed = MustLoad(Streamed(files, spec, 2000));
+  const int requests = store.requests();
   CHECK(Examples(*streamed, Part::kTraining, 0, 64) == Examples(*whole, Part::kTraining, 0, 64));
   CHECK(store.bytes() > before);
+  // The object stays open: each block is one request, and its footer was asked for once.
+  CHECK(store.requests() - requests <= streamed->index()->blocks_size() + 4);
 }
 
 TEST_CASE("remote files: an object is the same while its content is", "[remote]") {
