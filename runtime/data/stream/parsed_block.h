@@ -27,7 +27,7 @@
 namespace coxswain::data {
 
 class OpenArrowFiles;  // runtime/data/arrow/open_arrow_files.h
-class GroupFiles;  // group_files.h
+class GroupFiles;      // group_files.h
 
 struct ParsedColumn {
   std::vector<float> numbers;  // numeric, vector: as in the batch
