@@ -12,6 +12,16 @@
 #include "runtime/graph/builder.h"
 
 namespace coxswain::model {
+namespace {
+
+// 1 for each item that training rows have, and 0 for the others.
+std::vector<int64_t> Met(const ModelParts& parts, const std::string& item) {
+  std::vector<int64_t> met = parts.data().training_counts(item);
+  for (int64_t& count : met) count = std::min<int64_t>(count, 1);
+  return met;
+}
+
+}  // namespace
 
 std::string ItemModel::BiasTable() const { return absl::StrCat(item(), "_bias"); }
 
@@ -22,7 +32,16 @@ Output ItemModel::Negatives(FunctionBuilder& f, const ModelParts& parts,
   const int64_t n = sampling.negatives;
   const int64_t items = parts.data().vocabulary_size(item());
   const uint64_t seed = parts.job().train.seed;
-  if (sampling.distribution == job::Distribution::kUniform) {
+  const bool uniform = sampling.distribution == job::Distribution::kUniform;
+  // New items, which features describe, are nobody's choice yet: being held against those that
+  // people chose would only teach that they are bad.
+  if (uniform && has_item_features()) {
+    Output expected;
+    const Output ids = SampleByCount(f, Met(parts, item()), n, /*distortion=*/1, seed, &expected);
+    *corrections = f.Neg(f.Log(expected));
+    return ids;
+  }
+  if (uniform) {
     *corrections =
         f.Scalar(static_cast<float>(std::log(static_cast<double>(items) / static_cast<double>(n))));
     return f.Op(
@@ -107,6 +126,12 @@ job::Ranking ItemModel::AgainstAll(FunctionBuilder& f, const ModelParts& parts, 
   job::Ranking ranking;
   ranking.own_ids = f.Column(item());
   ranking.others = AllScores(f, parts, user);
+  if (!has_item_features()) return ranking;
+  // As in Negatives: new items are left out.
+  constexpr float kNever = -1e9f;
+  std::vector<float> left_out;
+  for (const int64_t met : Met(parts, item())) left_out.push_back(met > 0 ? 0 : kNever);
+  ranking.others = f.Add(ranking.others, f.Constant(Tensor::FromVector(left_out)));
   return ranking;
 }
 

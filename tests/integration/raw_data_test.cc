@@ -112,7 +112,7 @@ TEST_CASE("films of a table with genres and titles train by examples/movielens_i
   const auto all = Coxswain({"recommend", "--model-dir", model, "--user", "u0", "--top", "25"});
   CAPTURE(all.out, all.err);
   REQUIRE(all.code == 0);
-  const std::vector<std::string> names = absl::StrSplit(all.out, '\n');
+  const std::vector<std::string> names = absl::StrSplit(all.out, absl::ByAnyChar(", \n"));
   for (const char* film : {"0", "30", "60"}) {
     CHECK(std::count(names.begin(), names.end(), film) == 1);
   }

@@ -228,14 +228,35 @@ TEST_CASE("an item's vector is the sum of its row and of what its features say",
         CHECK(vectors[item * 4 + d] == Approx(own[item * 4 + d] + mean).margin(1e-6));
       }
     }
-    // A row begins as nothing, and that of "alien", which is in no row of the data, has nothing
-    // but what being held against others made of it.
+    // A row begins as nothing, and that of "alien", which is in no row of the data, stays so.
     const auto zero = [&](size_t item) {
       return std::all_of(own.begin() + static_cast<int64_t>(item) * 4,
                          own.begin() + static_cast<int64_t>(item + 1) * 4,
                          [](float x) { return x == 0; });
     };
     CHECK(zero(1) == (steps == 0));
+    CHECK(zero(2));
+  }
+}
+
+TEST_CASE("an item that no row has is held against none by any loss", "[items]") {
+  for (const char* loss : {"{kind: sampled_softmax, negatives: 64}", "{kind: full_softmax}",
+                           "{kind: bpr, negatives: 64}", "{kind: in_batch_softmax}",
+                           "{kind: sampled_softmax, distribution: popularity}"}) {
+    CAPTURE(loss);
+    const Films films(absl::StrCat(Model("feature: film, features: [genres]"), "loss: ", loss,
+                                   "\noptimizer: {table: {kind: sgd, learning_rate: 0.5}}\n"));
+    const Scored s(films, 5, {}, 1);
+    const std::vector<float>&own = s.tables.at("film"), &bias = s.tables.at("film_bias");
+    const auto moved = [&](size_t item) {
+      return bias[item] != 0 || std::any_of(own.begin() + static_cast<int64_t>(item) * 4,
+                                            own.begin() + static_cast<int64_t>(item + 1) * 4,
+                                            [](float x) { return x != 0; });
+    };
+    CHECK(moved(0));
+    CHECK(moved(1));
+    CHECK_FALSE(moved(2));
+    CHECK(moved(3));
   }
 }
 
