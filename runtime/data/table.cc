@@ -1,3 +1,4 @@
+// Vocabularies that are given; the reading of files; then the sinks of all columns of a spec.
 #include "runtime/data/table.h"
 
 #include <limits>

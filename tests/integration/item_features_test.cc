@@ -1,6 +1,6 @@
-// Items that have features: a two_tower is trained, measured and asked as people do it, and says the
-// same wherever it is asked, without the files of training. New items are suggested by what is known
-// of them.
+// Items that have features: a two_tower is trained, measured and asked as people do it, and says
+// the same wherever it is asked, without the files of training. New items are suggested by what is
+// known of them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
