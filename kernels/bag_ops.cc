@@ -4,11 +4,16 @@
 //     y_ij = 1 where ids_j is a value of bag i, else 0
 //   BagOf(offsets i32 [B+1], values [m]) -> i64 [m]
 //     the bag of each value; only the shape of `values` matters
+//   PickBags(offsets i32 [B+1], bags i64 [N]) -> places i64 [n], picked i32 [N+1]
+//     some of the bags, one behind the other: bag bags_i has its values at the places
+//     picked_i .. picked_{i+1} - 1 of `places`, which are places of the array that has all values
 //
 // No derivative. Errors: InvalidArgument unless the offsets rise, from 0 or more to m or less (of
-// BagOf: from 0 to m, so that each value has a bag).
+// BagOf: from 0 to m, so that each value has a bag); of PickBags for a bag that is not there, and
+// for 2^31 values or more.
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -114,6 +119,48 @@ absl::Status ComputeBagOf(graph::KernelContext* context) {
   return absl::OkStatus();
 }
 
+absl::Status InferPickBags(graph::InferenceContext* c) {
+  RETURN_IF_ERROR(CountBags(*c, 0).status());
+  RETURN_IF_ERROR(WantRank(*c, 1, 1));
+  RETURN_IF_ERROR(WantDType(*c, 1, {DType::kI64}));
+  const int64_t picked = c->shape(1).dim(0);
+  c->AddOutput(DType::kI64, Shape{kUnknownDim});
+  c->AddOutput(DType::kI32, Shape{picked == kUnknownDim ? kUnknownDim : picked + 1});
+  return absl::OkStatus();
+}
+
+absl::Status ComputePickBags(graph::KernelContext* context) {
+  ASSIGN_OR_RETURN(const int64_t count, CountBags(*context, 0));
+  RETURN_IF_ERROR(WantRank(*context, 1, 1));
+  RETURN_IF_ERROR(WantDType(*context, 1, {DType::kI64}));
+  const absl::Span<const int32_t> offsets = context->input(0).values<int32_t>();
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  RETURN_IF_ERROR(CheckOffsets(offsets, kMost));
+  RETURN_IF_ERROR(CheckIndices(context->input(1), count, "bags"));
+  const absl::Span<const int64_t> bags = context->input(1).values<int64_t>();
+  Tensor picked(DType::kI32, Shape{static_cast<int64_t>(bags.size()) + 1});
+  int32_t* const ends = picked.mutable_data<int32_t>();
+  int64_t total = 0;
+  *ends = 0;
+  for (size_t i = 0; i < bags.size(); ++i) {
+    const auto bag = static_cast<size_t>(bags[i]);
+    total += offsets[bag + 1] - offsets[bag];
+    if (total > kMost) {
+      return absl::InvalidArgumentError("wanted fewer than 2^31 values in the bags picked");
+    }
+    ends[i + 1] = static_cast<int32_t>(total);
+  }
+  Tensor places(DType::kI64, Shape{total});
+  int64_t* place = places.mutable_data<int64_t>();
+  for (const int64_t bag : bags) {
+    const auto at = static_cast<size_t>(bag);
+    for (int64_t e = offsets[at]; e < offsets[at + 1]; ++e) *place++ = e;
+  }
+  context->set_output(0, std::move(places));
+  context->set_output(1, std::move(picked));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterBagOps(graph::OpRegistry* registry) {
@@ -129,6 +176,12 @@ void RegisterBagOps(graph::OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = InferBagOf});
   registry->RegisterKernel("BagOf", graph::StatelessKernel(ComputeBagOf));
+  registry->Register({.name = "PickBags",
+                      .min_inputs = 2,
+                      .max_inputs = 2,
+                      .not_differentiable = true,
+                      .infer = InferPickBags});
+  registry->RegisterKernel("PickBags", graph::StatelessKernel(ComputePickBags));
 }
 
 }  // namespace coxswain::kernels

@@ -11,6 +11,8 @@
 #include "coordinator/cli/name_list.h"
 #include "coordinator/model/named_rows.h"
 #include "coordinator/model/saved_inputs.h"
+#include "coordinator/model/saved_manifest.h"
+#include "coordinator/predict/item_vectors.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 
@@ -51,10 +53,22 @@ absl::StatusOr<std::vector<Question>> Questions(const NearestFlags& flags) {
   return questions;
 }
 
+// Where these are items that have features. What an earlier version saved has no such items.
+absl::Status UseVectors(const SavedFlags& from, model::NamedRows* table) {
+  const bool saved = !from.model_dir.empty();
+  const std::string directory = saved ? from.model_dir : model::InputsOf(from.checkpoint_dir);
+  const auto job = model::ReadKeptJob(directory, saved ? model::kSavedModel : model::kSavedInputs);
+  if (!job.ok() || !predict::DescribesItems(*job, table->table())) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto predictor, LoadPredictor(from, /*verify=*/false, /*row_format=*/"",
+                                                       /*open_cluster=*/nullptr));
+  return predict::UseItemVectors(*predictor, table);
+}
+
 absl::Status Nearest(const NearestFlags& flags) {
   ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(flags.from));
   if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(flags.from.checkpoint_dir, &source));
-  ASSIGN_OR_RETURN(const auto table, model::NamedRows::Open(source, flags.table));
+  ASSIGN_OR_RETURN(auto table, model::NamedRows::Open(source, flags.table));
+  RETURN_IF_ERROR(UseVectors(flags.from, &table));
   ASSIGN_OR_RETURN(const std::vector<Question> questions, Questions(flags));
   const auto pool =
       env::NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));

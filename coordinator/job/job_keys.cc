@@ -96,7 +96,8 @@ constexpr SchemaKey kFeatureKeys[] = {
               "the values, in the order of their ids")
         .Only("categorical"),
     SchemaKey(kString, "vocabulary_file", "",
-              "the same in a file, one value a line; relative to the job file")
+              "the same in a file, one value a line, or a table that `dataset.join` joins by the "
+              "feature's column: its keys are the values; relative to the job file")
         .Only("categorical"),
     SchemaKey(kInt, "min_count", "1",
               "a learned vocabulary leaves out values that are rarer in the training part")

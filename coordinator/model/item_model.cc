@@ -12,6 +12,16 @@
 #include "runtime/graph/builder.h"
 
 namespace coxswain::model {
+namespace {
+
+// 1 for each item that training rows have, and 0 for the others.
+std::vector<int64_t> Met(const ModelParts& parts, const std::string& item) {
+  std::vector<int64_t> met = parts.data().training_counts(item);
+  for (int64_t& count : met) count = std::min<int64_t>(count, 1);
+  return met;
+}
+
+}  // namespace
 
 std::string ItemModel::BiasTable() const { return absl::StrCat(item(), "_bias"); }
 
@@ -22,7 +32,16 @@ Output ItemModel::Negatives(FunctionBuilder& f, const ModelParts& parts,
   const int64_t n = sampling.negatives;
   const int64_t items = parts.data().vocabulary_size(item());
   const uint64_t seed = parts.job().train.seed;
-  if (sampling.distribution == job::Distribution::kUniform) {
+  const bool uniform = sampling.distribution == job::Distribution::kUniform;
+  // New items, which features describe, are nobody's choice yet: being held against those that
+  // people chose would only teach that they are bad.
+  if (uniform && has_item_features()) {
+    Output expected;
+    const Output ids = SampleByCount(f, Met(parts, item()), n, /*distortion=*/1, seed, &expected);
+    *corrections = f.Neg(f.Log(expected));
+    return ids;
+  }
+  if (uniform) {
     *corrections =
         f.Scalar(static_cast<float>(std::log(static_cast<double>(items) / static_cast<double>(n))));
     return f.Op(
@@ -83,9 +102,11 @@ job::Ranking ItemModel::AgainstSome(FunctionBuilder& f, const ModelParts& parts,
     ids.push_back(ranking.other_ids);
   }
   const auto rows = f.Lookup(parts.table(item()), ids);
-  const Output own = Item(f, parts, rows[0]);
-  ranking.own = f.RowDot(user, own);
-  ranking.others = f.MatMul(user, drawn ? Item(f, parts, rows[1]) : own, false, true);
+  std::vector<ItemRows> lists;
+  for (size_t i = 0; i < ids.size(); ++i) lists.push_back({rows[i], ids[i]});
+  const std::vector<Output> items = Items(f, parts, lists);
+  ranking.own = f.RowDot(user, items[0]);
+  ranking.others = f.MatMul(user, items.back(), false, true);
   if (loss.temperature() != 1) {
     const Output scale = f.Scalar(static_cast<float>(1 / loss.temperature()));
     ranking.own = f.Mul(ranking.own, scale);
@@ -105,11 +126,21 @@ job::Ranking ItemModel::AgainstAll(FunctionBuilder& f, const ModelParts& parts, 
   job::Ranking ranking;
   ranking.own_ids = f.Column(item());
   ranking.others = AllScores(f, parts, user);
+  if (!has_item_features()) return ranking;
+  // As in Negatives: new items are left out.
+  constexpr float kNever = -1e9f;
+  std::vector<float> left_out;
+  for (const int64_t met : Met(parts, item())) left_out.push_back(met > 0 ? 0 : kNever);
+  ranking.others = f.Add(ranking.others, f.Constant(Tensor::FromVector(left_out)));
   return ranking;
 }
 
 Output ItemModel::AllItems(FunctionBuilder& f, const ModelParts& parts) const {
-  return Item(f, parts, f.Read(parts.table(item())));
+  return Items(f, parts, {{f.Read(parts.table(item())), {}}})[0];
+}
+
+Output ItemModel::ItemsOf(FunctionBuilder& f, const ModelParts& parts, Output ids) const {
+  return Items(f, parts, {{ExactRows(f, parts.table(item()), ids), ids}})[0];
 }
 
 Output ItemModel::AllBiases(FunctionBuilder& f, const ModelParts& parts) const {
@@ -141,7 +172,7 @@ void ItemModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
     f.Result("rank", parts.FactorizedRank(f, item(), user, Scored(parts)));
   } else {
     const Output own = f.Column(item());
-    Output score = f.RowDot(user, Item(f, parts, ExactRows(f, parts.table(item()), own)));
+    Output score = f.RowDot(user, ItemsOf(f, parts, own));
     if (has_bias()) {
       score = f.Add(score, f.Reshape(ExactRows(f, parts.table(BiasTable()), own), {-1}));
     }
@@ -161,8 +192,7 @@ Output ItemModel::ScaledUserOf(FunctionBuilder& f, const ModelParts& parts, Outp
 
 Output ItemModel::ScoresOf(FunctionBuilder& f, const ModelParts& parts, Output users,
                            Output ids) const {
-  const Output items = Item(f, parts, ExactRows(f, parts.table(item()), ids));
-  const Output scores = f.MatMul(users, items, false, true);
+  const Output scores = f.MatMul(users, ItemsOf(f, parts, ids), false, true);
   if (!has_bias()) return scores;
   return f.Add(scores, f.Reshape(ExactRows(f, parts.table(BiasTable()), ids), {-1}));
 }
@@ -175,7 +205,7 @@ FunctionBuilder::TopCandidates ItemModel::BestRows(FunctionBuilder& f, const Mod
 void ItemModel::TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
                          int64_t k) const {
   if (in_pieces()) {
-    f.Fail(absl::UnimplementedError("items that go through layers are searched in pieces"));
+    f.Fail(absl::UnimplementedError("items whose vectors are no rows are searched in pieces"));
     return;
   }
   const FunctionBuilder::TopCandidates top =

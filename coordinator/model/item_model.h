@@ -4,7 +4,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
 #include "coxswain/function_builder.h"
@@ -17,8 +19,14 @@ class ItemModel : public job::ModelSpec {
  public:
   // The vectors of the batch's users, f32 [B, dim].
   virtual Output User(FunctionBuilder& f, const ModelParts& parts) const = 0;
-  // Those of items, f32 [N, dim], by rows of the item's table.
-  virtual Output Item(FunctionBuilder& f, const ModelParts& parts, Output rows) const = 0;
+  // Items by their rows of the item's table, f32 [N, ...], and by the ids of these, i64 [N]; an
+  // invalid Output for the ids of all rows.
+  struct ItemRows {
+    Output rows, ids;
+  };
+  // The vectors of the items of each list, f32 [N, dim].
+  virtual std::vector<Output> Items(FunctionBuilder& f, const ModelParts& parts,
+                                    absl::Span<const ItemRows> lists) const = 0;
   // Whether an item's score has a number of its own, of the table BiasTable().
   virtual bool has_bias() const = 0;
   // The vectors of users whose features all have these values: i64 [n], cut at offsets, i32
@@ -27,6 +35,8 @@ class ItemModel : public job::ModelSpec {
                         Output offsets) const = 0;
   // Width of the vectors of users and items.
   virtual int64_t width() const = 0;
+  // Whether more than an item's id says what its vector is.
+  virtual bool has_item_features() const { return false; }
   // Whether an item's vector is its row, over its norm where `normalizes`: then the parameter
   // servers score all items. Else they are scored in pieces, see item_search.h.
   virtual bool rows_are_items() const = 0;
@@ -60,6 +70,8 @@ class ItemModel : public job::ModelSpec {
   // Scores of all items, f32 [B, items], for users by their vectors.
   Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
   Output AllItems(FunctionBuilder& f, const ModelParts& parts) const;
+  // Those of one list, by ids alone.
+  Output ItemsOf(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
   Output AllBiases(FunctionBuilder& f, const ModelParts& parts) const;
 
  private:

@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -53,6 +55,8 @@ struct EnumWords<model::Activation> {
 
 namespace coxswain::model {
 
+class ItemCatalogue;
+
 class ModelParts {
  public:
   using Names = std::vector<std::string>;
@@ -65,6 +69,9 @@ class ModelParts {
   const data::Dataset& data() const { return data_; }
   bool has_table(const std::string& name) const { return tables_.count(name) > 0; }
   const EmbeddingTable& table(const std::string& name) const { return tables_.at(name); }
+  // What describes items beside their ids, see item_catalogue.h; null where nothing does.
+  const ItemCatalogue* items() const { return items_.get(); }
+  void set_items(std::shared_ptr<const ItemCatalogue> items) { items_ = std::move(items); }
 
   // ---- State. Errors: InvalidArgument naming the key of the job that cannot be; those of the
   // VariableMaker.
@@ -172,6 +179,7 @@ class ModelParts {
   const data::Dataset& data_;
   std::map<std::string, EmbeddingTable> tables_;
   std::map<std::string, Variable> dense_;
+  std::shared_ptr<const ItemCatalogue> items_;
   bool training_ = false;
 };
 

@@ -44,15 +44,6 @@ absl::StatusOr<std::string> ChooseTable(const SavedSource& source, const std::st
 
 constexpr int64_t kBlockRows = 1024;  // taken from memory at once
 
-void CopyRow(const SavedTensors& memory, int64_t position, int64_t dim, float* out) {
-  const char* const row = memory.rows->Row(position);
-  if (memory.variable.dtype == DType::kBF16) {
-    kernels::FromBf16(reinterpret_cast<const BFloat16*>(row), dim, out);
-  } else {
-    std::memcpy(out, row, static_cast<size_t>(dim) * sizeof(float));
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<NamedRows> NamedRows::Open(const SavedSource& source, const std::string& table,
@@ -74,29 +65,57 @@ absl::Status NamedRows::KeepInMemory(const SavedSource& source, CheckpointTables
   return absl::OkStatus();
 }
 
-absl::Status NamedRows::ReadRow(int64_t position, float* out) const {
-  if (!memory_) return rows_.ReadFloats(position, 1, out);
-  CopyRow(*memory_, position, rows_.row_elements(), out);
+absl::Status NamedRows::UseVectors(Tensor vectors) {
+  if (vectors.dtype() != DType::kF32 || vectors.rank() != 2 || vectors.dim(0) < rows_.rows()) {
+    return absl::InvalidArgumentError(absl::StrCat("wanted a vector for each row of table ",
+                                                   data::Quoted(table()), ", found ",
+                                                   vectors.shape().ToString()));
+  }
+  vectors_ = std::move(vectors);
+  memory_.reset();
   return absl::OkStatus();
 }
 
+void NamedRows::CopyRow(int64_t position, float* out) const {
+  if (has_vectors()) {
+    std::copy_n(vectors_.data<float>() + position * dim(), dim(), out);
+    return;
+  }
+  const char* const row = memory_->rows->Row(position);
+  if (memory_->variable.dtype == DType::kBF16) {
+    kernels::FromBf16(reinterpret_cast<const BFloat16*>(row), dim(), out);
+  } else {
+    std::memcpy(out, row, static_cast<size_t>(dim()) * sizeof(float));
+  }
+}
+
+absl::Status NamedRows::ReadRow(int64_t position, float* out) const {
+  if (!in_memory()) return rows_.ReadFloats(position, 1, out);
+  CopyRow(position, out);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> NamedRows::PlaceOf(int64_t id) const {
+  if (has_vectors()) return id < rows() ? id : -1;
+  return rows_.FindId(id);
+}
+
 RowScan NamedRows::Scan() const {
-  if (!memory_) return ScanSaved(&rows_);
-  const int64_t dim = rows_.row_elements();
-  const auto run = [this, dim](const TakeRows& take) -> absl::Status {
-    std::vector<float> values(static_cast<size_t>(kBlockRows * dim));
+  if (!in_memory()) return ScanSaved(&rows_);
+  const auto run = [this](const TakeRows& take) -> absl::Status {
+    std::vector<float> values(static_cast<size_t>(kBlockRows * dim()));
     std::vector<int64_t> ids(static_cast<size_t>(kBlockRows));
-    for (int64_t begin = 0; begin < rows_.rows(); begin += kBlockRows) {
-      const int64_t count = std::min(kBlockRows, rows_.rows() - begin);
+    for (int64_t begin = 0; begin < rows(); begin += kBlockRows) {
+      const int64_t count = std::min(kBlockRows, rows() - begin);
       for (int64_t i = 0; i < count; ++i) {
-        CopyRow(*memory_, begin + i, dim, values.data() + i * dim);
+        CopyRow(begin + i, values.data() + i * dim());
         ids[static_cast<size_t>(i)] = begin + i;
       }
       RETURN_IF_ERROR(take(values.data(), ids.data(), count));
     }
     return absl::OkStatus();
   };
-  return {dim, run};
+  return {dim(), run};
 }
 
 std::optional<int64_t> NamedRows::Find(const std::string& word) const {
@@ -109,7 +128,7 @@ std::optional<int64_t> NamedRows::Find(const std::string& word) const {
 // The words of the question are left out.
 absl::StatusOr<NearestQuery> NamedRows::QueryOf(const Question& question) const {
   NearestQuery query;
-  std::vector<float> row(static_cast<size_t>(rows_.row_elements()));
+  std::vector<float> row(static_cast<size_t>(dim()));
   query.vector.assign(row.size(), 0.0f);
   for (const auto& [word, sign] : question.terms) {
     const std::optional<int64_t> id = Find(word);
@@ -118,7 +137,7 @@ absl::StatusOr<NearestQuery> NamedRows::QueryOf(const Question& question) const 
                                               data::Quoted(rows_.variable().vocabulary), "; ",
                                               data::Alternatives(word, names())));
     }
-    ASSIGN_OR_RETURN(const int64_t position, rows_.FindId(*id));
+    ASSIGN_OR_RETURN(const int64_t position, PlaceOf(*id));
     if (position < 0) {
       return absl::NotFoundError(absl::StrCat("table ", data::Quoted(rows_.variable().name),
                                               " has no row of ", data::Quoted(word)));
@@ -158,10 +177,10 @@ absl::Status NamedRows::FillIndex(const IndexOptions& options, VectorIndex* inde
 // Rows of length 1, from all of the table.
 absl::StatusOr<std::vector<std::vector<float>>> NamedRows::SampleRows() const {
   std::vector<std::vector<float>> sample;
-  const int64_t count = std::min(kRecallQueries, rows_.rows());
+  const int64_t count = std::min(kRecallQueries, rows());
   for (int64_t i = 0; i < count; ++i) {
-    std::vector<float> row(static_cast<size_t>(rows_.row_elements()));
-    RETURN_IF_ERROR(ReadRow(i * rows_.rows() / count, row.data()));
+    std::vector<float> row(static_cast<size_t>(dim()));
+    RETURN_IF_ERROR(ReadRow(i * rows() / count, row.data()));
     if (Normalize(absl::MakeSpan(row))) sample.push_back(std::move(row));
   }
   return sample;
@@ -170,7 +189,7 @@ absl::StatusOr<std::vector<std::vector<float>>> NamedRows::SampleRows() const {
 absl::StatusOr<NamedRows> NamedRows::WithIndex(const IndexOptions& options,
                                                env::ComputePool* pool) const {
   ASSIGN_OR_RETURN(std::shared_ptr<VectorIndex> index,
-                   VectorIndex::Create(rows_.row_elements(), std::min(size(), rows_.rows())));
+                   VectorIndex::Create(dim(), std::min(size(), rows())));
   RETURN_IF_ERROR(FillIndex(options, index.get()));
   ASSIGN_OR_RETURN(const auto sample, SampleRows());
   std::vector<NearestQuery> queries;

@@ -44,6 +44,10 @@ class NamedRows {
   // they are. Errors: those of SavedSource::LoadTable.
   absl::Status KeepInMemory(const SavedSource& source, CheckpointTables* tables);
 
+  // The vectors of all ids, f32 [ids, dim], are taken in place of the table's rows: of items, whose
+  // rows are not all that their vectors are made of. Errors: InvalidArgument for another shape.
+  absl::Status UseVectors(Tensor vectors);
+
   const std::string& table() const { return rows_.variable().name; }
   const std::string& vocabulary() const { return rows_.variable().vocabulary; }
   // The number of names.
@@ -70,7 +74,14 @@ class NamedRows {
   absl::StatusOr<Lists> Search(const std::vector<NearestQuery>& queries, int64_t top) const;
   absl::StatusOr<NearestQuery> QueryOf(const Question& question) const;
   RowScan Scan() const;
+  // Of a block that is in memory: the row of this place, f32.
+  void CopyRow(int64_t position, float* out) const;
+  absl::StatusOr<int64_t> PlaceOf(int64_t id) const;
   absl::Status ReadRow(int64_t position, float* out) const;
+  bool in_memory() const { return memory_.has_value() || has_vectors(); }
+  bool has_vectors() const { return vectors_.rank() == 2; }
+  int64_t dim() const { return has_vectors() ? vectors_.dim(1) : rows_.row_elements(); }
+  int64_t rows() const { return has_vectors() ? vectors_.dim(0) : rows_.rows(); }
   const std::vector<std::string>& names() const {
     return shared_ != nullptr ? *shared_->texts() : own_->words();
   }
@@ -78,6 +89,7 @@ class NamedRows {
 
   SavedRows rows_;
   std::optional<SavedTensors> memory_;              // its `rows`
+  Tensor vectors_ = Tensor(DType::kF32, Shape{0});  // or, of rank 2, what is used instead
   std::shared_ptr<const data::Vocabulary> shared_;  // or
   std::shared_ptr<const SavedWords> own_;
   std::shared_ptr<const VectorIndex> index_;  // of rows of length 1; null: none

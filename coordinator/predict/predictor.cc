@@ -48,6 +48,17 @@ std::string IdentityOf(const std::string& inputs, const std::string& row_format)
                       file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec, " ", row_format);
 }
 
+// f32 [B, items], as ItemModel::Predict has them.
+Output ScoresOf(FunctionBuilder& f, Output users, const ItemVectors& items,
+                const job::LossSpec& loss) {
+  if (loss.temperature() != 1) {
+    users = f.Mul(users, f.Scalar(static_cast<float>(1 / loss.temperature())));
+  }
+  const Output scores = f.MatMul(users, f.Constant(items.vectors), false, true);
+  if (items.bias.dtype() != DType::kF32) return scores;
+  return f.Add(scores, f.Constant(items.bias));
+}
+
 // Whether `a` is the better choice: NaN is the worst.
 bool Better(const Choice& a, const Choice& b) {
   if (a.score != b.score && !(a.score != a.score && b.score != b.score)) {
@@ -167,7 +178,20 @@ absl::Status Predictor::BuildFunctions(const proto::DatasetSpec& spec) {
     RETURN_IF_ERROR(job_.model->CreateVariables(&*here));
   }
   const model::ModelParts& parts = remote() ? remote_->parts() : *here;
-  const auto predict = [&](FunctionBuilder& f) { job_.model->Predict(f, parts); };
+  BuildGraph predict = [&](FunctionBuilder& f) { job_.model->Predict(f, parts); };
+  const auto* const ranks = dynamic_cast<const model::ItemModel*>(job_.model.get());
+  if (ranks != nullptr && !remote()) {
+    ASSIGN_OR_RETURN(graph::Function items,
+                     BuildOne("items", [&](FunctionBuilder& f) { ranks->PredictItems(f, parts); }));
+    ASSIGN_OR_RETURN(items_.function, function::CompiledFunction::Compile(std::move(items)));
+    // What items are made of is put together once, and not again for each batch.
+    if (ranks->in_pieces()) {
+      ASSIGN_OR_RETURN(const ItemVectors known, AllItems());
+      predict = [this, ranks, known, &parts](FunctionBuilder& f) {
+        f.Result("score", ScoresOf(f, ranks->User(f, parts), known, *job_.loss));
+      };
+    }
+  }
   ASSIGN_OR_RETURN(graph::Function built, BuildOne("predict", predict));
   std::vector<std::string> columns;
   for (const graph::Function::Argument& argument : built.arguments) {
@@ -187,10 +211,6 @@ absl::Status Predictor::BuildItemFunctions(const model::ModelParts& parts) {
   const auto of_users = [&](FunctionBuilder& f) { model->PredictUser(f, parts); };
   ASSIGN_OR_RETURN(graph::Function users, BuildOne("users", of_users));
   ASSIGN_OR_RETURN(users_, OnRows(std::move(users), of_users));
-  if (remote()) return absl::OkStatus();
-  const auto of_items = [&](FunctionBuilder& f) { model->PredictItems(f, parts); };
-  ASSIGN_OR_RETURN(graph::Function items, BuildOne("items", of_items));
-  ASSIGN_OR_RETURN(items_, OnRows(std::move(items), of_items));
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include "coordinator/model/checkpoint_tables.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
+#include "coordinator/predict/item_vectors.h"
 #include "coordinator/predict/predictor.h"
 #include "runtime/base/status.h"
 #include "runtime/env/lost_pages.h"
@@ -27,6 +28,10 @@ absl::StatusOr<ServedPtr> Serve(std::shared_ptr<const predict::Predictor> predic
         predictor == nullptr ? nullptr : predictor->VocabularyOf(variable.vocabulary);
     ASSIGN_OR_RETURN(served->named.emplace_back(),
                      model::NamedRows::Open(source, variable.name, std::move(words)));
+    if (predictor != nullptr && predict::DescribesItems(predictor->job(), variable.name)) {
+      RETURN_IF_ERROR(predict::UseItemVectors(*predictor, &served->named.back()));
+      continue;
+    }
     // A saved model's rows are mapped: its pages are in memory as long as they are asked for.
     if (tables != nullptr) RETURN_IF_ERROR(served->named.back().KeepInMemory(source, tables));
   }

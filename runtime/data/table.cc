@@ -1,3 +1,4 @@
+// Vocabularies that are given; the reading of files; then the sinks of all columns of a spec.
 #include "runtime/data/table.h"
 
 #include <limits>
@@ -5,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/data/csv_rows.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/made_features.h"
@@ -13,6 +15,7 @@
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/table_rows.h"
 #include "runtime/data/text_rows.h"
+#include "runtime/data/utf8.h"
 #include "runtime/data/words.h"
 
 namespace coxswain::data {
@@ -20,6 +23,31 @@ namespace {
 
 using proto::DatasetSpec;
 using proto::FeatureSpec;
+
+// The side table that is joined by a feature's column and that is the feature's vocabulary_file; or
+// null, and then the file is a list.
+const proto::JoinSpec* TableOfValues(const FeatureSpec& feature, const DatasetSpec& spec) {
+  for (const proto::JoinSpec& join : spec.joins()) {
+    if (join.path() == feature.vocabulary_file() && join.left_on() == feature.column()) {
+      return &join;
+    }
+  }
+  return nullptr;
+}
+
+// The keys of a side table, in the order of its file. SideTables has found each of them once.
+absl::StatusOr<std::vector<std::string>> KeysOf(const proto::JoinSpec& join) {
+  ASSIGN_OR_RETURN(const auto csv, CsvReader::Open(join.path(), CsvFormatOf(join.csv())));
+  ASSIGN_OR_RETURN(const int column, csv->FindColumn(join.right_on()));
+  std::vector<std::string> keys;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool found, csv->Next());
+    if (!found) return keys;
+    const absl::string_view key = csv->fields()[static_cast<size_t>(column)];
+    if (!IsUtf8(key)) return csv->FieldError(column, "text in UTF-8");
+    keys.emplace_back(key);
+  }
+}
 
 // The vocabulary of a feature, if it does not depend on the files of the data set.
 absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetSpec& spec,
@@ -36,6 +64,10 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetS
                                feature.oov_buckets());
   }
   if (feature.vocabulary_file().empty()) return nullptr;
+  if (const proto::JoinSpec* const join = TableOfValues(feature, spec)) {
+    ASSIGN_OR_RETURN(std::vector<std::string> keys, KeysOf(*join));
+    return Vocabulary::OfTexts(std::move(keys), feature.oov_buckets());
+  }
   uint64_t hash = 0;
   ASSIGN_OR_RETURN(std::vector<std::string> texts,
                    ReadVocabularyFile(feature.vocabulary_file(), &hash));

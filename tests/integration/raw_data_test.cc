@@ -1,9 +1,11 @@
 // Files as people have them train by a job alone: nothing prepares them.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "runtime/data/hash.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
@@ -79,6 +81,41 @@ TEST_CASE("ratings and films of two files train by examples/movielens_genres.yam
              absl::StrCat("dataset.join.0.path=", files.Write("movies.csv", movies)), "--set",
              "optimizer.table.learning_rate=0.01", "--set", "train.batch_size=128"});
   CHECK(report["metrics"]["auc"].get<double>() > 0.9);
+}
+
+TEST_CASE("films of a table with genres and titles train by examples/movielens_items.yaml",
+          "[train][items]") {
+  const DataFiles files;
+  std::string ratings = "userId,movieId,rating,timestamp\n", movies = "movieId,title,genres\n";
+  const char* const genres[] = {"Drama", "Comedy", "Action"};
+  // Every tenth film has been rated by nobody, and users rate films of one genre.
+  for (int movie = 0; movie < 90; ++movie) {
+    absl::StrAppend(&movies, movie, ",\"Film, The (19", 10 + movie, ")\",", genres[movie % 3],
+                    "\n");
+  }
+  for (int user = 0; user < 60; ++user) {
+    for (int i = 0; i < 10; ++i) {
+      const int movie = (user + i * 7) % 30 * 3 + user % 3;
+      if (movie % 10 != 0) absl::StrAppend(&ratings, "u", user, ",", movie, ",4.0,", i, "\n");
+    }
+  }
+  const std::string table = files.Write("movies.csv", movies), model = files.Path("model");
+  const nlohmann::json report =
+      Train(files, std::string(COXSWAIN_SOURCE_DIR) + "/examples/movielens_items.yaml",
+            {"--set", absl::StrCat("dataset.path=", files.Write("ratings.csv", ratings)), "--set",
+             absl::StrCat("dataset.join.0.path=", table), "--set",
+             absl::StrCat("features.movie.vocabulary_file=", table), "--set",
+             "optimizer.table.learning_rate=0.01", "--set", "train.batch_size=64", "--set",
+             "train.epochs=20", "--model-dir", model});
+  CHECK(report["metrics"]["hit_rate@10"].get<double>() > 0.3);
+  // Films 0, 30 and 60 are of the genre that u0 rates, and nobody has rated them.
+  const auto all = Coxswain({"recommend", "--model-dir", model, "--user", "u0", "--top", "25"});
+  CAPTURE(all.out, all.err);
+  REQUIRE(all.code == 0);
+  const std::vector<std::string> names = absl::StrSplit(all.out, absl::ByAnyChar(", \n"));
+  for (const char* film : {"0", "30", "60"}) {
+    CHECK(std::count(names.begin(), names.end(), film) == 1);
+  }
 }
 
 TEST_CASE("rows of weight 0 neither teach nor count", "[train]") {

@@ -24,6 +24,14 @@ OP_CASES(bag_ops) {
                     .label = "nothing",
                     .inputs = {I32({1}, {0}), F32({0}, {})},
                     .expected = {I64({0}, {})}});
+  cases->push_back({.op = "PickBags",
+                    .label = "a bag twice, an empty one, offsets that do not begin at 0",
+                    .inputs = {I32({5}, {1, 3, 3, 4, 7}), I64({4}, {3, 1, 0, 3})},
+                    .expected = {I64({8}, {4, 5, 6, 1, 2, 4, 5, 6}), I32({5}, {0, 3, 3, 5, 8})}});
+  cases->push_back({.op = "PickBags",
+                    .label = "none",
+                    .inputs = {I32({2}, {0, 2}), I64({0}, {})},
+                    .expected = {I64({0}, {}), I32({1}, {0})}});
 }
 
 }  // namespace coxswain::testing

@@ -97,7 +97,7 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
                 "with --init-from: auto takes what optimizers keep where the source has it, none "
                 "begins anew")
       ->check(CLI::IsMember({"auto", "none"}))
-      ->type_name("auto|none")
+      ->type_name("WHICH")  // help lists the values itself
       ->capture_default_str();
   c->add_option("--chaos-dir", flags->chaos_dir,
                 "with --chaos: logs, checkpoints and reports of the run go here, and stay")

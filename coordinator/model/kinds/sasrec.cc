@@ -66,7 +66,12 @@ class Sasrec : public ItemModel {
     const auto history = parts.Input(f, *parts.job().FindFeature(options.history));
     return OfSequences(f, parts, history.values, history.offsets);
   }
-  Output Item(FunctionBuilder&, const ModelParts&, Output rows) const override { return rows; }
+  std::vector<Output> Items(FunctionBuilder&, const ModelParts&,
+                            absl::Span<const ItemRows> lists) const override {
+    std::vector<Output> items;
+    for (const ItemRows& list : lists) items.push_back(list.rows);
+    return items;
+  }
   bool has_bias() const override { return false; }
   int64_t width() const override { return options.dim; }
   bool rows_are_items() const override { return true; }

@@ -36,7 +36,7 @@ enum class Combiner : uint8_t { kSum, kMean, kSqrtN };
 struct CandidateOptions {
   int64_t count = -1;      // only rows with a lower id are candidates; -1: all
   bool normalize = false;  // rows are divided by their norms
-  // A table of one number a row, which is added to the row's scores. It is read whole in each call.
+  // A table of one number a row, added to its scores; read whole unless cut like the rows' table.
   const EmbeddingTable* bias = nullptr;
   // Ids that are left out of each example's candidates: example i has those of exclude_values, i64
   // [m], from place exclude_offsets[i] up to exclude_offsets[i + 1], i32 [n + 1]. Invalid: none.

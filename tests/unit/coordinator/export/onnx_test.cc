@@ -125,6 +125,7 @@ void CheckAlike(const std::string& text, bool external_data = false) {
   const DataFiles files;
   files.Write("train.csv", Rows());
   files.Write("test.csv", Rows());
+  files.Write("grades.csv", "id,kinds,size\ng0,a|b,1\ng1,,2\nnew,b,4\ng2,a,5\n");
   const SavedJob saved = TrainAndSave(files, text);
   const auto predictor = Must(predict::Predictor::Load(saved.directory));
   const std::string model =
@@ -179,6 +180,19 @@ TEST_CASE("onnx: a model of every labelled kind says in onnxruntime what it says
           "shop}, item: {feature: kind}, dim: 4}\n",
           "oov_buckets: 1}\n  - {name: kind, column: grade, kind: categorical, "
           "oov_buckets: 1"));
+}
+
+TEST_CASE("onnx: items that have features have the scores that they have here", "[export][items]") {
+  for (const char* item : {"features: [kinds]", "features: [kinds, size], hidden: [5]"}) {
+    CheckAlike(absl::StrCat(
+        "name: grades\ndataset: {path: train.csv, join: [{path: grades.csv, left_on: grade, ",
+        "right_on: id}]}\nfeatures:\n  - {name: shop, kind: categorical}\n",
+        "  - {name: grade, kind: categorical, vocabulary_file: grades.csv}\n",
+        "  - {name: kinds, kind: categorical, value_separator: '|'}\n",
+        "  - {name: size, kind: numeric}\nsplit: {test_path: test.csv}\n",
+        "train: {batch_size: 64}\nmodel: {kind: two_tower, dim: 4, user: {features: [shop]}, ",
+        "item: {feature: grade, ", item, "}}\n"));
+  }
 }
 
 TEST_CASE("onnx: a model whose tables are in a file beside it says the same", "[export]") {

@@ -181,7 +181,8 @@ TEST_CASE("the quickstart's job is the one that its quality was measured with") 
   REQUIRE(job.ok());
   CHECK(std::string(KindOf(*job->model).name) == "two_tower");
   CHECK(job->model->Options() ==
-        "user: {features: [history], hidden: []}, item: {feature: item, hidden: [], bias: true}, "
+        "user: {features: [history], hidden: []}, item: {feature: item, features: [], hidden: [], "
+        "bias: true}, "
         "dim: 64, normalize: false, activation: relu, layer_norm: false, dropout: 0");
   CHECK(job->loss->sampling()->negatives == 1024);
   CHECK(job->loss->sampling()->distribution == Distribution::kUniform);

@@ -212,7 +212,8 @@ evaluate: {metrics: [hit_rate@5, hit_rate@50], show: [a, b]}
   CHECK(seen.group_by() == "user");
   CHECK(seen.dim() == 24);
   CHECK(job.model->Options() ==
-        "user: {features: [seen, age], hidden: [48]}, item: {feature: item, hidden: [], bias: "
+        "user: {features: [seen, age], hidden: [48]}, item: {feature: item, features: [], "
+        "hidden: [], bias: "
         "false}, dim: 24, normalize: false, activation: relu, layer_norm: false, "
         "dropout: 0");
   CHECK(job.model->item() == "item");
