@@ -30,8 +30,8 @@ struct ConsistencyOptions {
   int rounds = 3;
   int in_flight = 3;
   int threads = 0;
-  // More than 1: each way has another turn in each round, in which the first worker is so many times
-  // slower.
+  // More than 1: each way has another turn in each round, in which the first worker is so many
+  // times slower.
   double slowdown = 0;
 };
 

@@ -292,12 +292,13 @@ TEST_CASE("a checkpoint knows the steps that it lacks, and a resumed job makes t
     resumed.Find(*id)->done = [](auto) {};
   }
   CHECK(resumed.Step(1) == Ids{6});
-  CHECK(resumed.Send() == Ids{1, 2, 3, 4, 5});
+  CHECK(resumed.Step(1) == Ids{7});
+  CHECK(resumed.Send() == Ids{1, 2, 3, 4, 5, 6});
   CHECK(resumed.requests[4].sync.after == 1);
   CHECK(resumed.requests[4].sync.count == 3);
   resumed.Finish(2);
   CHECK(resumed.Finish(1) == Ids{1, 2});
-  CHECK(resumed.Send() == Ids{6});
+  CHECK(resumed.Send() == Ids{7});
   CHECK(resumed.requests[6].sync.after == 3);
 }
 
