@@ -130,9 +130,7 @@ void Execution::EndStart() {
 
 void Execution::RunStep() {
   if (cancelled_.load(std::memory_order_relaxed)) {
-    Finish(WithDetail(absl::CancelledError("cancelled"),
-                      {ErrorCause::kCancelled, false, options_.task, 0}),
-           {});
+    Finish(Cancelled(absl::CancelledError("cancelled")), {});
     return;
   }
   if (tracing()) step_started_ = options_.trace->Now();
@@ -145,11 +143,18 @@ void Execution::RunStep() {
   options.step = {request_.session, request_.closure, step_, request_.seed};
   options.pool = env_->pool();
   options.trace = options_.trace;
+  // What a synchronous step with backups does without is dropped wherever it is, so its computation
+  // may end in the middle. Others go on to their end: parts of them may be applied.
+  if (request_.sync.backup > 0) options.cancelled = &cancelled_;
   function::CompiledFunction::RunAsync(
       options_.plan->LeastBusy(), *std::move(arguments), options, this,
       [self = shared_from_this()](absl::StatusOr<std::vector<Tensor>> results) {
         self->OnStepDone(std::move(results));
       });
+}
+
+absl::Status Execution::Cancelled(const absl::Status& status) const {
+  return WithDetail(status, {ErrorCause::kCancelled, false, options_.task, 0});
 }
 
 Ticket Execution::StepTicket() const {
@@ -289,7 +294,9 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
   Trace(trace::SpanKind::kStep, &step_started_);
   EndWork();
   if (!results.ok()) {
-    Finish(Blamed(results.status()), {});
+    const bool gave_up = cancelled_.load(std::memory_order_relaxed) &&
+                         absl::IsCancelled(results.status()) && !GetDetail(results.status());
+    Finish(gave_up ? Cancelled(results.status()) : Blamed(results.status()), {});
     return;
   }
   // Of a step with backups the coordinator says which closures it takes.

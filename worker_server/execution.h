@@ -69,7 +69,8 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // Starts on the pool, or in the calling thread when a run is very short: a few kernels without
   // data and PS calls, of which earlier runs took less than kBorrowedTime.
   void Start();
-  // No further step starts; `done` gets cause kCancelled, unless it was the last one. Thread-safe.
+  // No further step starts; `done` gets cause kCancelled, unless it was the last one. Of a
+  // synchronous step with backups no further node of the computation starts. Thread-safe.
   void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
   void Call(const function::PsCallTarget& target, std::vector<Tensor> inputs,
@@ -87,6 +88,8 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   absl::StatusOr<Tensor> Value(const proto::ArgumentSource& source) const;
   // The step's error, with the examples that caused it as far as these are known.
   absl::Status Blamed(const absl::Status& status) const;
+  // The same with the cause kCancelled.
+  absl::Status Cancelled(const absl::Status& status) const;
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
   // Whether it confirms that its gradients are held everywhere, and other closures of this worker
   // wait for that: of a synchronous step that is not free, and without backups.

@@ -72,10 +72,7 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
     spec.sync.after = last_step_.after;
   }
   if (spec.sync && !spec.sync.free) {
-    // It may run ahead of one step; where that is of another function, the parameter servers do not
-    // know of both.
-    closure.after =
-        std::max(closure.after, spec.sync.after != 0 ? spec.sync.after : spec.sync.first);
+    closure.after = std::max(closure.after, last_step_start_);
     dispatcher_.SetAfter(id, closure.after);
   }
   if (updates) {
@@ -114,6 +111,11 @@ void ClosureTable::Follow(PlanId plan, SyncStep* step) {
   // The last one may not have been scheduled after all.
   const bool known = last_step_plan_ == plan && last_step_.first < step->first;
   step->after = known ? last_step_.first : ClosureId(0);
+  // It may run ahead of two steps; where the last one is of another function, of none, for the
+  // parameter servers do not know of both. A step with backups runs ahead of one: what it may do
+  // without would only wait in front of what is needed.
+  const bool two = known && last_step_.after != 0 && step->backup == 0;
+  last_step_start_ = two ? last_step_.after : known ? last_step_.first : step->first;
   last_step_ = *step;
   last_step_plan_ = plan;
 }

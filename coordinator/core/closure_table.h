@@ -247,8 +247,9 @@ class ClosureTable {
   SyncTable sync_;
   SyncStep last_step_;  // the newest that was numbered
   PlanId last_step_plan_ = 0;
-  int64_t position_ = 0;     // see ClosureSpec
-  ClosureId last_free_ = 0;  // the newest free step
+  ClosureId last_step_start_ = 0;  // its closures start when all before this one are over
+  int64_t position_ = 0;           // see ClosureSpec
+  ClosureId last_free_ = 0;        // the newest free step
   ClosureLog log_;
   LostUpdates lost_updates_;  // covers the same closures as the log
   absl::flat_hash_map<ClosureId, Closure> closures_;

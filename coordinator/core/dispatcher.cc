@@ -401,8 +401,8 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   while (!queue_.closures().empty()) {
     ClosureId id = *queue_.closures().begin();
     if (!MayStart(id)) break;
-    // Steps that are not free are two at most. All of a step may start where its first one may, for
-    // it is over as a whole.
+    // Steps that are not free are three at most. All of a step may start where its first one may,
+    // for it is over as a whole.
     if (gate_.FirstOf(id) - low_water_ >= window_ && !gate_.InStep(id)) {
       held_back_ = true;
       break;

@@ -6,10 +6,11 @@
 // them have done their part, it is decided which ones it takes (Choose), the others are none of
 // its any more, and it is over when all PS say so (Conclude).
 //
-// Closures of a step start when the step before the last is over (ClosureSpec::sync.after, and
+// Closures of a step start while up to two steps before it are open (ClosureSpec::sync.after, and
 // ClosureTable's `after`): so the next step's closures are with their workers, read what they need
-// of the data, and wait at the parameter servers until those have applied the step before. The
-// coordinator is not asked.
+// of the data, and wait there or at the parameter servers until those have applied the step before.
+// The coordinator is not asked, and has a whole step's time to hand out the one after the next, so
+// that a worker's confirmation always finds look-ups to travel with.
 #pragma once
 
 #include <cstdint>

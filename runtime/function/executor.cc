@@ -371,6 +371,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
       : function_(std::move(function)),
         pool_(options.pool),
         trace_(options.trace),
+        cancelled_(options.cancelled),
         step_(options.step),
         caller_(caller),
         done_(std::move(done)),
@@ -411,7 +412,13 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
     // Ends before another thread can go on with the run: that one may end it, and the recorder.
     trace::TraceScope stretch(trace_, trace::SpanKind::kCompute, step_.closure, step_.step);
     while (true) {
-      while (status_.ok() && state_.HasReady()) Step(state_.PopReady());
+      while (status_.ok() && state_.HasReady()) {
+        if (Cancelled()) {
+          status_ = absl::CancelledError("cancelled");
+        } else {
+          Step(state_.PopReady());
+        }
+      }
       std::vector<Reply> replies;
       {
         absl::MutexLock lock(&mu_);
@@ -441,6 +448,10 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
     state_.End();
     const std::shared_ptr<const CompiledFunction> function = std::move(function_);
     std::exchange(done_, nullptr)(std::move(results));
+  }
+
+  bool Cancelled() const {
+    return cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed);
   }
 
   void Step(int id) {
@@ -523,6 +534,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   std::shared_ptr<const CompiledFunction> function_;
   env::ComputePool* pool_;
   trace::TraceRecorder* trace_;
+  const std::atomic<bool>* const cancelled_;  // null: never
   const graph::StepInfo step_;
   PsCaller* caller_;
   CompiledFunction::Done done_;

@@ -10,6 +10,7 @@
 // PS: its values come by the same mailbox as replies.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct RunOptions {
   env::ComputePool* pool = nullptr;
   graph::VariableAccess* variables = nullptr;
   trace::TraceRecorder* trace = nullptr;  // RunAsync: must live until `done` was called
+  // RunAsync, of the same life: once it is true no further node starts, and the run ends with
+  // Cancelled. Null: it goes on to its end.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 struct CompiledNode;

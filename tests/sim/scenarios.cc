@@ -550,6 +550,13 @@ Scenario QuietSteps(Random* random) {
   return s;
 }
 
+Scenario ShortSteps(Random* random) {
+  Scenario s = QuietSteps(random);
+  s.job.in_flight = 3;
+  s.site.env.segment_time = absl::Microseconds(100);
+  return s;
+}
+
 Scenario QuietGroups(Random* random) {
   Scenario s;
   s.job.ps = static_cast<int>(random->Between(1, 3));

@@ -56,6 +56,8 @@ constexpr int64_t kQuietSteps = 40;
 Scenario QuietSteps(Random* random);
 // The same of updates that are applied as they come; closures take long beside messages.
 Scenario QuietGroups(Random* random);
+// Synchronous steps that take less time than the coordinator needs to hand out the next one.
+Scenario ShortSteps(Random* random);
 // Those that do without their slowest closures, and those that are applied in any order.
 Scenario BackupSteps(Random* random);
 Scenario FreeSteps(Random* random);

@@ -181,6 +181,15 @@ TEST_CASE("a closure of a synchronous step costs 4 messages for each PS", "[sim]
   }
 }
 
+TEST_CASE("it costs no more where steps are short, for two steps are handed out ahead",
+          "[sim][messages]") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto [messages, channels] = MessagesOf(ShortSteps, seed);
+    INFO("seed " << seed << ": " << channels << " times a PS and a worker");
+    CHECK(messages <= channels * (4 * kQuietSteps + 4));
+  }
+}
+
 TEST_CASE(
     "a closure of an update that is applied as it comes costs 4 messages for each PS, or fewer",
     "[sim][messages]") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "coxswain/status.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/env/this_process.h"
 #include "tests/bench/consistency/straggler.h"
 #include "tests/bench/step/step_function.h"
 
@@ -59,12 +61,20 @@ absl::Status Train(ClusterCoordinator& coordinator, const RemoteFunction& step,
   return Take(values, outcome);
 }
 
-absl::StatusOr<int64_t> CountSegments(const Cluster& cluster) {
-  int64_t segments = 0;
+// What all tasks have done so far.
+struct Counters {
+  int64_t segments = 0;  // that the PS ran
+  double cpu = 0;        // seconds, the coordinator's included
+};
+
+Counters Count(const Cluster& cluster, bool in_process) {
+  Counters counters;
+  counters.cpu = env::ProcessCpuSeconds();
   for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
-    if (task.job() == "ps") segments += static_cast<int64_t>(task.segments_run());
+    if (task.job() == "ps") counters.segments += static_cast<int64_t>(task.segments_run());
+    if (!in_process) counters.cpu += task.cpu_seconds();
   }
-  return segments;
+  return counters;
 }
 
 absl::StatusOr<pid_t> FirstWorker(const Cluster& cluster) {
@@ -97,7 +107,7 @@ absl::Status CheckShards(const Cluster& cluster, int64_t updates, int64_t* gradi
 // Sums over rounds that become means.
 struct Late {
   int64_t gradients = 0;
-  double sum = 0, segments = 0;
+  double sum = 0, segments = 0, cpu = 0;
 };
 
 absl::Status TakeTurn(const ConsistencyOptions& options, WayFigures* f, Late* late) {
@@ -118,22 +128,23 @@ absl::Status TakeTurn(const ConsistencyOptions& options, WayFigures* f, Late* la
   Outcome warm, timed;
   RETURN_IF_ERROR(Train(coordinator, step, consistency, 0, kWarmUpdates, &warm));
   std::unique_ptr<Straggler> straggler;
-  if (options.slowdown > 1) {
+  if (f->slowdown > 1) {
     ASSIGN_OR_RETURN(const pid_t pid, FirstWorker(cluster));
-    straggler = std::make_unique<Straggler>(pid, options.slowdown);
+    straggler = std::make_unique<Straggler>(pid, f->slowdown);
   }
-  ASSIGN_OR_RETURN(const int64_t before, CountSegments(cluster));
+  const Counters before = Count(cluster, shape.in_process);
   const double begin = Now();
   RETURN_IF_ERROR(Train(coordinator, step, consistency, options.seconds, 1, &timed));
   const double seconds = Now() - begin;
   straggler.reset();
-  ASSIGN_OR_RETURN(const int64_t after, CountSegments(cluster));
+  const Counters after = Count(cluster, shape.in_process);
   f->rates.push_back(static_cast<double>(timed.batches) / std::max(1e-9, seconds));
   f->batches += timed.batches;
   f->surplus += timed.surplus;
   f->updates += timed.updates;
   f->seconds += seconds;
-  late->segments += static_cast<double>(after - before);
+  late->segments += static_cast<double>(after.segments - before.segments);
+  late->cpu += after.cpu - before.cpu;
   return CheckShards(cluster, warm.updates + timed.updates, &late->gradients, &late->sum,
                      &f->most_staleness);
 }
@@ -157,6 +168,23 @@ std::vector<WayToTrain> WaysToTrain(int workers, int in_flight) {
   return ways;
 }
 
+namespace {
+
+absl::StatusOr<std::vector<WayToTrain>> WantedWays(int workers, const ConsistencyOptions& options) {
+  std::vector<WayToTrain> ways = WaysToTrain(workers, options.in_flight);
+  if (options.ways.empty()) return ways;
+  std::set<std::string> wanted(options.ways.begin(), options.ways.end());
+  std::erase_if(ways, [&](const WayToTrain& way) {
+    return wanted.erase(way.name) == 0 && way.name != "async";
+  });
+  wanted.erase("async");
+  if (wanted.empty()) return ways;
+  return absl::InvalidArgumentError(
+      absl::StrCat("no way to train is called '", *wanted.begin(), "' with ", workers, " workers"));
+}
+
+}  // namespace
+
 double WayFigures::rate() const {
   if (rates.empty()) return 0;
   std::vector<double> sorted = rates;
@@ -171,13 +199,17 @@ absl::StatusOr<std::vector<WayFigures>> MeasureWays(const StepShape& shape,
     return absl::InvalidArgumentError(
         "a worker is slowed down by stopping its process: wanted PSxW, found one in process");
   }
+  ASSIGN_OR_RETURN(std::vector<WayToTrain> ways, WantedWays(cluster.workers, options));
   std::vector<WayFigures> all;
-  for (WayToTrain& way : WaysToTrain(cluster.workers, options.in_flight)) {
-    WayFigures& f = all.emplace_back();
+  for (WayToTrain& way : ways) {
+    WayFigures f;
     f.way = std::move(way);
     f.shape = shape;
     f.cluster = cluster;
+    all.push_back(f);
+    if (options.slowdown <= 1) continue;
     f.slowdown = options.slowdown;
+    all.push_back(std::move(f));
   }
   std::vector<Late> late(all.size());
   for (int round = 0; round < options.rounds; ++round) {
@@ -189,6 +221,7 @@ absl::StatusOr<std::vector<WayFigures>> MeasureWays(const StepShape& shape,
   for (size_t i = 0; i < all.size(); ++i) {
     const auto batches = static_cast<double>(std::max<int64_t>(1, all[i].batches));
     all[i].messages = 2 * late[i].segments / batches / cluster.ps;
+    all[i].cpu_ms = 1e3 * late[i].cpu / batches;
     if (late[i].gradients > 0) {
       all[i].mean_staleness = late[i].sum / static_cast<double>(late[i].gradients);
     }

@@ -25,11 +25,14 @@ struct WayToTrain {
 std::vector<WayToTrain> WaysToTrain(int workers, int in_flight);
 
 struct ConsistencyOptions {
-  double seconds = 2;  // of each turn
+  std::vector<std::string> ways;  // by name; none: all. `async` is always there
+  double seconds = 2;             // of each turn
   int rounds = 3;
   int in_flight = 3;
   int threads = 0;
-  double slowdown = 0;  // of the first worker; 0: none is slow
+  // More than 1: each way has another turn in each round, in which the first worker is so many
+  // times slower.
+  double slowdown = 0;
 };
 
 // Of one way. Batches are counted, which elsewhere are called steps; those that an update did
@@ -38,12 +41,13 @@ struct WayFigures {
   WayToTrain way;
   StepShape shape;
   ClusterShape cluster;
-  double slowdown = 0;
+  double slowdown = 0;        // of the first worker; 0: all are alike
   std::vector<double> rates;  // batches a second, by round
   // Of all rounds.
   int64_t batches = 0, surplus = 0, updates = 0;
   double seconds = 0;
   double messages = 0;        // between workers and PS, both ways, for each PS and batch
+  double cpu_ms = 0;          // of all tasks, for each batch
   double mean_staleness = 0;  // updates; of all gradients
   int64_t most_staleness = 0;
 
@@ -51,8 +55,10 @@ struct WayFigures {
 };
 
 // Each round has a turn of each way, on a cluster of its own; so all ways have seen the same times.
+// What a slow worker costs is told by two turns that follow one another: with `slowdown`, each way
+// is there twice, first with workers that are alike.
 // Errors: what a cluster or a step says; DataLoss when a shard has not applied each update once;
-// InvalidArgument for a slow worker in process.
+// InvalidArgument for a slow worker in process, and for a way that is not known.
 absl::StatusOr<std::vector<WayFigures>> MeasureWays(const StepShape& shape,
                                                     const ClusterShape& cluster,
                                                     const ConsistencyOptions& options);

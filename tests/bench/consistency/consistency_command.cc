@@ -15,12 +15,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of async in the same run.
-double Ratio(const WayFigures& f, const WayFigures& async) {
-  return async.rate() > 0 ? f.rate() / async.rate() : 0;
+double Ratio(const WayFigures& f, const WayFigures& of) {
+  return of.rate() > 0 ? f.rate() / of.rate() : 0;
 }
 
-Json ToJsonObject(const WayFigures& f, const WayFigures& async) {
+// What a row is compared with, all of the same run.
+struct Compared {
+  const WayFigures* async;  // with as slow a worker, if one is slow
+  const WayFigures* alike;  // the same way without a slow worker
+};
+
+Compared ComparedWith(const std::vector<WayFigures>& ways, size_t way) {
+  const bool slow = ways[way].slowdown > 0;
+  return {&ways[slow ? 1 : 0], &ways[slow ? way - 1 : way]};
+}
+
+Json ToJsonObject(const WayFigures& f, const Compared& with) {
   Json rates = Json::array();
   for (const double rate : f.rates) rates.push_back(Round(rate, 2));
   const double examples = static_cast<double>(f.shape.batch);
@@ -35,23 +45,27 @@ Json ToJsonObject(const WayFigures& f, const WayFigures& async) {
           {"backup", f.way.consistency.backup},
           {"batches_per_second", Round(f.rate(), 2)},
           {"examples_per_second", Round(f.rate() * examples, 0)},
-          {"of_async", Round(Ratio(f, async), 4)},
+          {"of_async", Round(Ratio(f, *with.async), 4)},
+          {"of_alike", Round(Ratio(f, *with.alike), 4)},
           {"rounds", std::move(rates)},
           {"updates", f.updates},
           {"batches", f.batches},
           {"surplus", f.surplus},
           {"seconds", Round(f.seconds, 2)},
+          {"cpu_ms_per_batch", Round(f.cpu_ms, 4)},
           {"messages_per_ps_and_batch", Round(f.messages, 3)},
           {"mean_staleness", Round(f.mean_staleness, 2)},
           {"most_staleness", f.most_staleness}};
 }
 
-void PrintRow(FILE* table, const WayFigures& f, const WayFigures& async) {
-  std::fprintf(table, "%-8s %-15s %-10s %10.1f %12.0f %8.2f %9.2f %9.1f %6lld %8lld\n",
-               f.shape.name.c_str(), f.cluster.name().c_str(), f.way.name.c_str(), f.rate(),
-               f.rate() * static_cast<double>(f.shape.batch), Ratio(f, async), f.messages,
-               f.mean_staleness, static_cast<long long>(f.most_staleness),
-               static_cast<long long>(f.surplus));
+void PrintRow(FILE* table, const WayFigures& f, const Compared& with) {
+  const std::string slow = f.slowdown > 0 ? absl::StrCat(f.slowdown, "x") : "-";
+  std::fprintf(table,
+               "%-8s %-15s %-10s %5s %10.1f %12.0f %8.2f %8.2f %7.3f %9.2f %9.1f %6lld %8lld\n",
+               f.shape.name.c_str(), f.cluster.name().c_str(), f.way.name.c_str(), slow.c_str(),
+               f.rate(), f.rate() * static_cast<double>(f.shape.batch), Ratio(f, *with.async),
+               Ratio(f, *with.alike), f.cpu_ms, f.messages, f.mean_staleness,
+               static_cast<long long>(f.most_staleness), static_cast<long long>(f.surplus));
   std::fflush(table);
 }
 
@@ -74,6 +88,8 @@ ConsistencyCommand AddConsistencyCommand(CLI::App* app, ConsistencyFlags* flags)
   command->add_option("--rounds", flags->options.rounds, "turns of each way")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_option("--way", flags->options.ways, "only this one, beside async")
+      ->allow_extra_args(false);
   command
       ->add_option("--in-flight", flags->options.in_flight, "closures that a worker is kept deep")
       ->check(CLI::Range(1, 1024))
@@ -84,7 +100,8 @@ ConsistencyCommand AddConsistencyCommand(CLI::App* app, ConsistencyFlags* flags)
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--straggler", flags->options.slowdown,
-                   "the first worker is this many times slower (processes only)")
+                   "each way once more, with a first worker that is this many times slower "
+                   "(processes only)")
       ->check(CLI::Range(1.0, 1000.0));
   CLI::Option* const json =
       command
@@ -96,8 +113,9 @@ ConsistencyCommand AddConsistencyCommand(CLI::App* app, ConsistencyFlags* flags)
 absl::Status RunConsistency(const ConsistencyFlags& flags, WriteText write) {
   // The table goes where the JSON does not.
   FILE* table = flags.want_json && (flags.json.empty() || flags.json == "-") ? stderr : stdout;
-  std::fprintf(table, "%-8s %-15s %-10s %10s %12s %8s %9s %9s %6s %8s\n", "case", "cluster", "way",
-               "batches/s", "examples/s", "of async", "messages", "staleness", "most", "surplus");
+  std::fprintf(table, "%-8s %-15s %-10s %5s %10s %12s %8s %8s %7s %9s %9s %6s %8s\n", "case",
+               "cluster", "way", "slow", "batches/s", "examples/s", "of async", "of alike",
+               "CPU ms", "messages", "staleness", "most", "surplus");
   Json all = Json::array();
   for (const std::string& name : flags.shapes) {
     ASSIGN_OR_RETURN(StepShape shape, FindStepShape(name));
@@ -108,9 +126,10 @@ absl::Status RunConsistency(const ConsistencyFlags& flags, WriteText write) {
       ASSIGN_OR_RETURN(const ClusterShape cluster, ParseClusterShape(size));
       const auto ways = MeasureWays(shape, cluster, flags.options);
       if (!ways.ok()) return Annotate(ways.status(), absl::StrCat(name, " on ", cluster.name()));
-      for (const WayFigures& f : *ways) {
-        PrintRow(table, f, ways->front());
-        all.push_back(ToJsonObject(f, ways->front()));
+      for (size_t i = 0; i < ways->size(); ++i) {
+        const Compared with = ComparedWith(*ways, i);
+        PrintRow(table, (*ways)[i], with);
+        all.push_back(ToJsonObject((*ways)[i], with));
       }
     }
   }

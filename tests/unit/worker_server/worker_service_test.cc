@@ -363,6 +363,25 @@ TEST_CASE("a closure that runs is cancelled after the step it is at", "[worker]"
   CHECK(w.ps0.frames.empty());
 }
 
+TEST_CASE("of a step with backups a closure is cancelled in the middle of its computation",
+          "[worker]") {
+  World w;
+  w.coordinator->Must(World::SetUp(1, 11, 12));
+  w.coordinator->Must(Plan(1, 0));
+  function::ClosureRequest closure = Closure(1, 1);
+  closure.steps = 1;
+  closure.sync = {.first = 1, .count = 1, .backup = 1};
+  w.coordinator->Run(closure);
+  const FakePs::Frame frame = w.ps0.frames.Take("the look-up");
+  proto::ControlRequest cancel;
+  cancel.mutable_cancel_closures()->add_closures(1);
+  w.coordinator->Must(cancel);
+  AnswerRows(frame, 1);
+  const function::ClosureReply done = w.coordinator->TakeDone();
+  CHECK(CauseOf(done.status) == ErrorCause::kCancelled);
+  CHECK(done.steps_done == 0);
+}
+
 TEST_CASE("a packed closure resumes at its first step, on the same examples", "[worker]") {
   World w;
   const DataFiles files;

@@ -92,30 +92,35 @@ TEST_CASE("the closures of a step are over together, and low water does not stop
   CHECK(t.empty());
 }
 
-TEST_CASE("the next step is with the workers before the present one is over, no later one is",
+TEST_CASE("the next two steps are with the workers before the present one is over, no later one is",
           "[sync]") {
-  Table t(2, 4);
-  t.Step(2);
-  t.Step(2);
-  t.Step(2);
-  CHECK(t.Send() == Ids{1, 2, 3, 4});
+  Table t(2, 6);
+  for (int step = 0; step < 4; ++step) t.Step(2);
+  CHECK(t.Send() == Ids{1, 2, 3, 4, 5, 6});
   CHECK(t.requests[3].sync.after == 1);
+  CHECK(t.requests[5].sync.after == 3);
   CHECK(t.Send().empty());
   t.Finish(1);
   CHECK(t.Send().empty());
   t.Finish(2);
-  CHECK(t.Send() == Ids{5, 6});
-  CHECK(t.requests[6].sync.after == 3);
+  CHECK(t.Send() == Ids{7, 8});
+  CHECK(t.requests[8].sync.after == 5);
+}
+
+TEST_CASE("of steps with backups only the next one is with the workers", "[sync]") {
+  const SyncStep kind{.backup = 1};
+  Table t(3, 6);
+  for (int step = 0; step < 3; ++step) t.Step(3, kTrains, 1, kind);
+  CHECK(t.Send() == Ids{1, 2, 3, 4, 5, 6});
 }
 
 TEST_CASE("a step of another function begins when the one before is over", "[sync]") {
   Table t(1, 4);
   t.Step(1);
-  t.Step(1, kOther);
-  t.Step(1, kOther);
+  for (int step = 0; step < 4; ++step) t.Step(1, kOther);
   CHECK(t.Send() == Ids{1});
   t.Finish(1);
-  CHECK(t.Send() == Ids{2, 3});
+  CHECK(t.Send() == Ids{2, 3, 4});
   CHECK(t.requests[2].sync.after == 0);  // the parameter servers need not know of the other one
   CHECK(t.requests[3].sync.after == 2);
 }
@@ -287,12 +292,13 @@ TEST_CASE("a checkpoint knows the steps that it lacks, and a resumed job makes t
     resumed.Find(*id)->done = [](auto) {};
   }
   CHECK(resumed.Step(1) == Ids{6});
-  CHECK(resumed.Send() == Ids{1, 2, 3, 4, 5});
+  CHECK(resumed.Step(1) == Ids{7});
+  CHECK(resumed.Send() == Ids{1, 2, 3, 4, 5, 6});
   CHECK(resumed.requests[4].sync.after == 1);
   CHECK(resumed.requests[4].sync.count == 3);
   resumed.Finish(2);
   CHECK(resumed.Finish(1) == Ids{1, 2});
-  CHECK(resumed.Send() == Ids{6});
+  CHECK(resumed.Send() == Ids{7});
   CHECK(resumed.requests[6].sync.after == 3);
 }
 

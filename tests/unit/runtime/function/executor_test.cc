@@ -423,6 +423,28 @@ TEST_CASE("after an error no further call starts", "[executor]") {
   CHECK(calls == 0);
 }
 
+TEST_CASE("a run that is cancelled starts no further node, and waits for calls under way",
+          "[executor]") {
+  auto pool = env::NewInlinePool();
+  std::atomic<bool> cancelled{false};
+  RunOptions options;
+  options.pool = pool.get();
+  options.cancelled = &cancelled;
+  std::vector<PsCaller::Done> waiting;
+  ScriptedPs ps([&](const PsCallTarget&, std::vector<Tensor>, PsCaller::Done done) {
+    waiting.push_back(std::move(done));
+  });
+  AsyncResult run;
+  CompiledFunction::RunAsync(CallingFunction(2, true), One(), options, &ps, run.Callback());
+  REQUIRE(waiting.size() == 1);
+  cancelled = true;
+  CHECK(run.calls == 0);
+  waiting[0](Doubled(One()));
+  CHECK(waiting.size() == 1);
+  CHECK(run.calls == 1);
+  CHECK(absl::IsCancelled(run.results.status()));
+}
+
 TEST_CASE("a reply with the wrong tensors is an error that names the call", "[executor]") {
   auto pool = env::NewInlinePool();
   RunOptions options;
