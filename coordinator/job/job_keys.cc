@@ -13,6 +13,7 @@
 #include "coordinator/job/merged_section.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/optimizer_schema.h"
+#include "coordinator/job/regularization.h"
 #include "coordinator/job/schema.h"
 
 namespace coxswain::job {
@@ -713,6 +714,9 @@ constexpr SchemaKey kFileKeys[] = {
     SchemaKey(kSection, "model", nullptr, "what is trained").Of(&ModelSchema),
     SchemaKey(kSection, "loss", "{}", "the loss").Of(&LossSchema),
     SchemaKey(kSection, "optimizer", "{}", "how weights move").Of(&kOptimizers),
+    SchemaKey(kSection, "regularization", "{}",
+              "penalties of dense weights, where these are not all alike")
+        .Of(&RegularizationSchema),
     SchemaKey(kNamed, "tables", "", "by name: what is different for one embedding table")
         .Of(&kTable),
     SchemaKey(kSection, "train", "{}", "how long and how").Of(&kTrain),

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/regularization.h"
 #include "coordinator/job/schema.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
@@ -103,6 +104,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
     if (ReadFeatures(reader) && ReadModel(reader)) {
       ReadLabel(reader);
       ReadTables(reader);
+      ReadRegularization(reader);
       ReadEvaluate(reader);
     }
     CheckFollow(reader);

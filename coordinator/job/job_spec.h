@@ -185,6 +185,16 @@ struct ClusterSpec {
   double closure_timeout_seconds = 0;  // 0: derived from the duration of earlier steps
 };
 
+// L2 penalties of dense variables, where these are not those of their optimizer.
+struct DenseL2 {
+  struct Layer {
+    std::string name;  // of a variable, or what names begin with, up to a '/'
+    double l2 = 0;
+  };
+  std::optional<double> kernels, biases;
+  std::vector<Layer> layers;
+};
+
 struct JobSpec {
   std::string name;
   std::string file;
@@ -196,6 +206,7 @@ struct JobSpec {
   std::vector<TaskSpec> tasks;    // parallel to dataset.labels(); none: the model has one label
   std::vector<TableSpec> tables;  // all of the model's
   proto::OptimizerSpec dense_optimizer;
+  DenseL2 dense_l2;
   TrainSpec train;
   EvaluateSpec evaluate;
   PartitionerSpec partitioner;

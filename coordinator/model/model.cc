@@ -1,5 +1,6 @@
 #include "coordinator/model/model.h"
 
+#include "coordinator/job/regularization.h"
 #include "coordinator/model/visits.h"
 #include "runtime/base/status.h"
 
@@ -12,6 +13,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(ParameterServerStrategy* st
   std::unique_ptr<Model> model(new Model(strategy, job, dataset, std::move(earlier_steps)));
   RETURN_IF_ERROR(model->parts_.CreateTables());
   RETURN_IF_ERROR(job.model->CreateVariables(&model->parts_));
+  RETURN_IF_ERROR(job::CheckLayers(job, model->parts_.DenseNames()));
   if (const ItemModel* const ranks = model->item_model()) {
     model->search_.emplace(strategy, *ranks, model->parts_);
   }

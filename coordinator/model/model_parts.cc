@@ -8,6 +8,7 @@
 #include "coordinator/api/table_words.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/job/regularization.h"
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
@@ -133,7 +134,7 @@ absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
   VariableOptions options;
   options.shape = std::move(shape);
   options.initializer = std::move(initializer);
-  options.optimizer = job_.dense_optimizer;
+  options.optimizer = job::OptimizerOf(job_, name);
   options.wire_dtype = job_.parameter_servers.dense_wire_dtype;
   // One shard: a step reads the whole variable anyway, and a shard is one tensor in the frame.
   options.partitioner = FixedShards(1);

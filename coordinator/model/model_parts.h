@@ -69,6 +69,12 @@ class ModelParts {
   const data::Dataset& data() const { return data_; }
   bool has_table(const std::string& name) const { return tables_.count(name) > 0; }
   const EmbeddingTable& table(const std::string& name) const { return tables_.at(name); }
+  // Of all variables that are no tables.
+  Names DenseNames() const {
+    Names names;
+    for (const auto& [name, variable] : dense_) names.push_back(name);
+    return names;
+  }
   // What describes items beside their ids, see item_catalogue.h; null where nothing does.
   const ItemCatalogue* items() const { return items_.get(); }
   void set_items(std::shared_ptr<const ItemCatalogue> items) { items_ = std::move(items); }

@@ -59,8 +59,8 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
   CHECK(Changed(kTable, "label:", "zzz: 1\nlabel:") ==
         "job.yaml:6:1: unknown key 'zzz' in the file; valid keys: name, dataset, features, label, "
         "labels, "
-        "split, model, loss, optimizer, tables, train, evaluate, parameter_servers, checkpoint, "
-        "cluster");
+        "split, model, loss, optimizer, regularization, tables, train, evaluate, "
+        "parameter_servers, checkpoint, cluster");
 }
 
 TEST_CASE("a key of another kind is told, with the kinds that it is for") {
