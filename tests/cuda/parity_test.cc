@@ -66,6 +66,7 @@ const std::map<std::string, std::string>& WithoutKernel() {
       {"Const", "the host copies its value to the device, once"},
       {"InBags", "it looks at ids, which stay on the host"},
       {"BagOf", "offsets of bags of ids are on the host"},
+      {"PickBags", "it picks lists of ids, which stay on the host"},
       {"Unique", "ids stay on the host, where the calls to parameter servers are made"},
       {"UniqueShards", "ids stay on the host"},
       {"FixedUnigramSampler", "it draws ids, which stay on the host"},
