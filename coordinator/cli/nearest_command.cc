@@ -53,12 +53,14 @@ absl::StatusOr<std::vector<Question>> Questions(const NearestFlags& flags) {
   return questions;
 }
 
-// Where these are items that have features. What an earlier version saved has no such items.
+// Where these are items that have features; without a job nothing says that they have.
 absl::Status UseVectors(const SavedFlags& from, model::NamedRows* table) {
   const bool saved = !from.model_dir.empty();
   const std::string directory = saved ? from.model_dir : model::InputsOf(from.checkpoint_dir);
   const auto job = model::ReadKeptJob(directory, saved ? model::kSavedModel : model::kSavedInputs);
-  if (!job.ok() || !predict::DescribesItems(*job, table->table())) return absl::OkStatus();
+  if (absl::IsNotFound(job.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(job.status());
+  if (!predict::DescribesItems(*job, table->table())) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto predictor, LoadPredictor(from, /*verify=*/false, /*row_format=*/"",
                                                        /*open_cluster=*/nullptr));
   return predict::UseItemVectors(*predictor, table);

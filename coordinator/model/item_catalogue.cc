@@ -246,16 +246,6 @@ const ItemCatalogue::Values* ItemCatalogue::Find(const std::string& feature) con
   return found == features_.end() ? nullptr : &found->second;
 }
 
-int64_t ItemCatalogue::bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [name, of] : features_) {
-    for (const Tensor* tensor : {&of.numbers, &of.values, &of.offsets, &of.weights}) {
-      bytes += static_cast<int64_t>(tensor->bytes());
-    }
-  }
-  return bytes;
-}
-
 std::vector<Output> ItemCatalogue::Vectors(FunctionBuilder& f, const ModelParts& parts,
                                            const std::string& feature,
                                            absl::Span<const Output> lists) const {

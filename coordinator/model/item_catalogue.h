@@ -50,7 +50,6 @@ class ItemCatalogue {
 
   // Null for a feature that was not read.
   const Values* Find(const std::string& feature) const;
-  int64_t bytes() const;
 
   // For each list of ids, i64 [N], what `feature` says of its items: f32 [N, width], the rows of
   // the feature's table, combined, or its numbers. An invalid Output stands for all ids.

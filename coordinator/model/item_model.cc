@@ -148,9 +148,14 @@ Output ItemModel::AllBiases(FunctionBuilder& f, const ModelParts& parts) const {
 }
 
 Output ItemModel::AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const {
-  const Output items = AllItems(f, parts);
-  const Output scores = f.MatMul(Scaled(f, parts, user), items, false, true);
-  return has_bias() ? f.Add(scores, AllBiases(f, parts)) : scores;
+  return ScoresOfVectors(f, parts, user, AllItems(f, parts),
+                         has_bias() ? AllBiases(f, parts) : Output());
+}
+
+Output ItemModel::ScoresOfVectors(FunctionBuilder& f, const ModelParts& parts, Output users,
+                                  Output items, Output biases) {
+  const Output scores = f.MatMul(Scaled(f, parts, users), items, false, true);
+  return biases.valid() ? f.Add(scores, biases) : scores;
 }
 
 Output ItemModel::Scaled(FunctionBuilder& f, const ModelParts& parts, Output user) {
@@ -205,7 +210,7 @@ FunctionBuilder::TopCandidates ItemModel::BestRows(FunctionBuilder& f, const Mod
 void ItemModel::TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
                          int64_t k) const {
   if (in_pieces()) {
-    f.Fail(absl::UnimplementedError("items whose vectors are no rows are searched in pieces"));
+    f.Fail(absl::FailedPreconditionError("items whose vectors are no rows are searched in pieces"));
     return;
   }
   const FunctionBuilder::TopCandidates top =

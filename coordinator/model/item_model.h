@@ -61,6 +61,10 @@ class ItemModel : public job::ModelSpec {
                       Output offsets) const;
   // Of the items of these ids, i64 [N]: f32 [B, N].
   Output ScoresOf(FunctionBuilder& f, const ModelParts& parts, Output users, Output ids) const;
+  // Of users and items by their vectors, and the items' biases, f32 [N], where they have any; by
+  // the loss's temperature: f32 [B, N].
+  static Output ScoresOfVectors(FunctionBuilder& f, const ModelParts& parts, Output users,
+                                Output items, Output biases);
   // Where rows are items: the k best.
   FunctionBuilder::TopCandidates BestRows(FunctionBuilder& f, const ModelParts& parts, Output users,
                                           int64_t k) const;

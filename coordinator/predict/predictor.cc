@@ -48,17 +48,6 @@ std::string IdentityOf(const std::string& inputs, const std::string& row_format)
                       file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec, " ", row_format);
 }
 
-// f32 [B, items], as ItemModel::Predict has them.
-Output ScoresOf(FunctionBuilder& f, Output users, const ItemVectors& items,
-                const job::LossSpec& loss) {
-  if (loss.temperature() != 1) {
-    users = f.Mul(users, f.Scalar(static_cast<float>(1 / loss.temperature())));
-  }
-  const Output scores = f.MatMul(users, f.Constant(items.vectors), false, true);
-  if (items.bias.dtype() != DType::kF32) return scores;
-  return f.Add(scores, f.Constant(items.bias));
-}
-
 // Whether `a` is the better choice: NaN is the worst.
 bool Better(const Choice& a, const Choice& b) {
   if (a.score != b.score && !(a.score != a.score && b.score != b.score)) {
@@ -187,8 +176,11 @@ absl::Status Predictor::BuildFunctions(const proto::DatasetSpec& spec) {
     // What items are made of is put together once, and not again for each batch.
     if (ranks->in_pieces()) {
       ASSIGN_OR_RETURN(const ItemVectors known, AllItems());
-      predict = [this, ranks, known, &parts](FunctionBuilder& f) {
-        f.Result("score", ScoresOf(f, ranks->User(f, parts), known, *job_.loss));
+      predict = [ranks, known, &parts](FunctionBuilder& f) {
+        const bool biased = known.bias.dtype() == DType::kF32;
+        f.Result("score", model::ItemModel::ScoresOfVectors(
+                              f, parts, ranks->User(f, parts), f.Constant(known.vectors),
+                              biased ? f.Constant(known.bias) : Output()));
       };
     }
   }

@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/arrow_specs.h"
+#include "tests/testing/same_output.h"
 
 namespace coxswain {
 namespace {
@@ -518,17 +519,7 @@ TEST_CASE("recommend: processes suggest what one process does, and measure the s
       const auto there = Coxswain(ask);
       CAPTURE(there.err);
       REQUIRE(there.code == 0);
-      const std::vector<std::string> a = absl::StrSplit(there.out, absl::ByAnyChar(",\n"));
-      const std::vector<std::string> b = absl::StrSplit(here.out, absl::ByAnyChar(",\n"));
-      REQUIRE(a.size() == b.size());
-      for (size_t k = 0; k < a.size(); ++k) {
-        double x = 0, y = 0;
-        if (absl::SimpleAtod(a[k], &x) && absl::SimpleAtod(b[k], &y)) {
-          CHECK(x == Approx(y).margin(1e-5));
-        } else {
-          CHECK(a[k] == b[k]);
-        }
-      }
+      testing::CheckSameOutput(there.out, here.out, 1e-5);
     }
     CHECK(Coxswain({"eval", "--model-dir", model, "--local", "2x2"}).out ==
           Coxswain({"eval", "--model-dir", model}).out);

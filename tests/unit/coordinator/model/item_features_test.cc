@@ -14,15 +14,14 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_parser.h"
-#include "coordinator/model/cluster_variables.h"
 #include "coordinator/model/item_catalogue.h"
 #include "coordinator/model/item_search.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/model_parts.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/dataset_options.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/items_on_cluster.h"
 
 namespace coxswain::model {
 namespace {
@@ -149,16 +148,10 @@ struct Scored {
   Scored(const Films& films, int64_t steps, const std::vector<std::string>& set = {}, int ps = 2) {
     const job::JobSpec job = Must(films.Job(set));
     strategy.emplace(MustStart(ps, 2, 1));
-    data::DatasetOptions options;
-    options.spec = job.dataset;
-    options.batch_size = 8;
-    options.epochs = std::max<int64_t>(1, steps);
-    PerWorkerDataset dataset = Must(strategy->CreatePerWorkerDataset(options));
-    ClusterVariables variables(&*strategy);
-    ModelParts parts(&variables, job, dataset.data());
-    Must(parts.CreateTables());
-    Must(job.model->CreateVariables(&parts));
-    const auto& model = dynamic_cast<const ItemModel&>(*job.model);
+    testing::ItemsOnCluster on(&*strategy, job, /*batch_size=*/8, std::max<int64_t>(1, steps));
+    PerWorkerDataset& dataset = on.dataset;
+    ModelParts& parts = on.parts;
+    const ItemModel& model = on.model;
     REQUIRE(model.in_pieces());
     items = parts.Candidates("film");
     const RemoteFunction step = Must(strategy->Define("step", dataset, [&](FunctionBuilder& f) {

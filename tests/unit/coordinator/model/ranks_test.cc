@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_parser.h"
-#include "coordinator/model/cluster_variables.h"
 #include "coordinator/model/item_search.h"
 #include "coordinator/model/model.h"
 #include "coordinator/model/model_parts.h"
@@ -19,6 +18,7 @@
 #include "runtime/data/dataset_options.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/items_on_cluster.h"
 
 namespace coxswain::model {
 namespace {
@@ -141,15 +141,10 @@ struct Searched {
                      "tables: {item_bias: {init_stddev: 0.5}, item: {init_stddev: 1}}\n"),
         "job.yaml", {}));
     strategy.emplace(MustStart(2, 2, 1));
-    data::DatasetOptions options;
-    options.spec = job.dataset;
-    options.batch_size = 100;
-    const PerWorkerDataset dataset = Must(strategy->CreatePerWorkerDataset(options));
-    ClusterVariables variables(&*strategy);
-    ModelParts parts(&variables, job, dataset.data());
-    Must(parts.CreateTables());
-    Must(job.model->CreateVariables(&parts));
-    const auto& model = dynamic_cast<const ItemModel&>(*job.model);
+    const testing::ItemsOnCluster on(&*strategy, job, /*batch_size=*/100);
+    const PerWorkerDataset& dataset = on.dataset;
+    const ModelParts& parts = on.parts;
+    const ItemModel& model = on.model;
     REQUIRE(model.in_pieces());
     items = parts.Candidates("item");
     const RemoteFunction all = Must(strategy->Define(
