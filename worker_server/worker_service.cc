@@ -291,9 +291,11 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
     }
     return;
   }
-  // What comes is read from now on; `dataset.memory` is for one after the other.
+  // What comes is read from now on; `dataset.memory` is for one after the other. Followed files
+  // come while those before are trained on, and each has half of it.
   for (const auto& [other, loaded] : datasets_) {
-    if (other != id && loaded.data != nullptr) loaded.data->DropBlocks();
+    const bool beside = request.spec().followed() && request.spec().paths_size() > 0;
+    if (other != id && !beside && loaded.data != nullptr) loaded.data->DropBlocks();
   }
   // New, or another one, or it could not be loaded. Closures that wait for this id go on waiting.
   auto token = tasks_.Start();

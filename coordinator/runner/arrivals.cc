@@ -19,6 +19,7 @@ namespace coxswain::runner {
 namespace {
 
 constexpr absl::Duration kLookAgain = absl::Milliseconds(500);
+constexpr absl::Duration kAskStoreAgain = absl::Seconds(5);  // a look is two requests, which cost
 constexpr absl::Duration kStopAgain = absl::Milliseconds(50);
 
 // What holds of the data set of one epoch. It has an order and a number of its own, so that two
@@ -91,31 +92,59 @@ absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& 
   return absl::OkStatus();
 }
 
+absl::StatusOr<FollowedEpoch> Arrivals::MakeNext(std::vector<data::FollowedFile> files) {
+  RETURN_IF_ERROR(Make(next_, files));
+  return FollowedEpoch{epochs_[next_].data.num_examples(Part::kTraining), std::move(files)};
+}
+
+absl::Duration Arrivals::look_again() const {
+  return files_.remote() ? kAskStoreAgain : kLookAgain;
+}
+
+void Arrivals::Prepare(model::Model* model) {
+  const absl::Duration now = strategy_->cluster().env()->Monotonic();
+  if (prepared_ || now - looked_ < look_again()) return;
+  looked_ = now;
+  absl::StatusOr<data::FollowedFiles::Look> look = files_.LookForNew();
+  if (!look.ok() || look->files.empty()) return;  // an error is found again by the next look
+  prepared_ = MakeNext(std::move(look->files));
+  if (!prepared_->ok()) return;
+  const absl::Status defined = TrainFunction(model, next_).status();
+  if (!defined.ok()) prepared_ = defined;
+}
+
 absl::StatusOr<bool> Arrivals::Await(const std::function<void(FollowedEpoch)>& add,
                                      const std::function<bool()>& stop) {
+  const auto take = [&](absl::StatusOr<FollowedEpoch> made) -> absl::StatusOr<bool> {
+    RETURN_IF_ERROR(made.status());
+    add(*std::move(made));
+    ++next_;
+    return true;
+  };
   env::Env* const env = strategy_->cluster().env();
   const absl::Duration begun = env->Monotonic();
   bool told = false;
   while (true) {
     if (stop()) return absl::CancelledError("interrupted");
+    if (prepared_) return take(*std::exchange(prepared_, std::nullopt));
     absl::StatusOr<data::FollowedFiles::Look> look = files_.LookForNew();
     if (absl::IsUnavailable(look.status())) {
       if (!std::exchange(told, true)) LogWarning("dataset.follow: ", look.status().message());
     } else if (!look.ok()) {
       return look.status();
     } else if (!look->files.empty()) {
-      RETURN_IF_ERROR(Make(next_, look->files));
-      const int64_t examples = epochs_[next_].data.num_examples(Part::kTraining);
-      add({examples, std::move(look->files)});
-      ++next_;
-      return true;
+      return take(MakeNext(std::move(look->files)));
     } else if (look->ended) {
       return false;
     }
     const double waited = absl::ToDoubleSeconds(env->Monotonic() - begun);
-    if (job_.follow.idle_seconds > 0 && waited >= job_.follow.idle_seconds) return false;
+    if (job_.follow.idle_seconds > 0 && waited >= job_.follow.idle_seconds) {
+      // Nobody knows whether nothing has come.
+      if (!look.ok()) return Annotate(look.status(), "dataset.follow_idle is over, and");
+      return false;
+    }
     // Nothing tells when a file comes, on whatever file system that is.
-    for (absl::Duration left = kLookAgain; left > absl::ZeroDuration() && !stop();
+    for (absl::Duration left = look_again(); left > absl::ZeroDuration() && !stop();
          left -= kStopAgain) {
       absl::SleepFor(kStopAgain);
     }

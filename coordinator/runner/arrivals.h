@@ -36,6 +36,10 @@ class Arrivals {
   // them, such as FailedPrecondition for a file that is not what it was.
   absl::Status Resume(const RunState& state, const std::vector<Ticket>& pending);
 
+  // Where files have come that no epoch has: makes their data set and its function, so that Await
+  // has them at once. To be called again and again from when all of the epoch before is scheduled
+  // until it is trained: it looks as often as Await does. What goes wrong Await tells.
+  void Prepare(model::Model* model);
   // Waits for files that no epoch has; makes them the next one. False: there are no more, as the
   // end is there or nothing has come for too long. `add` is told of the epoch before anything of
   // it can be scheduled; `stop` says when to give up. Errors: Cancelled then; those of
@@ -43,7 +47,7 @@ class Arrivals {
   // reading.
   absl::StatusOr<bool> Await(const std::function<void(FollowedEpoch)>& add,
                              const std::function<bool()>& stop);
-  bool Has(int64_t epoch) const { return epochs_.count(epoch) > 0; }
+  bool Has(int64_t epoch) const { return epoch < next_ && epochs_.count(epoch) > 0; }
   // What trains on an epoch that there is.
   absl::StatusOr<const RemoteFunction*> TrainFunction(model::Model* model, int64_t epoch);
   // What is scheduled from now on is defined anew: the strategy's learning rates are others.
@@ -58,11 +62,15 @@ class Arrivals {
   };
 
   absl::Status Make(int64_t number, const std::vector<data::FollowedFile>& files);
+  absl::Duration look_again() const;
+  absl::StatusOr<FollowedEpoch> MakeNext(std::vector<data::FollowedFile> files);
 
   ParameterServerStrategy* const strategy_;
   const job::JobSpec& job_;
   data::FollowedFiles files_;
-  int64_t next_ = 0;  // epoch
+  absl::Duration looked_ = -absl::InfiniteDuration();      // by the clock of Env, when Prepare did
+  int64_t next_ = 0;                                       // epoch
+  std::optional<absl::StatusOr<FollowedEpoch>> prepared_;  // that one, before Await
   std::map<int64_t, Epoch> epochs_;
 };
 

@@ -527,7 +527,11 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
     ++closures_scheduled_;
     next_.examples = ticket.end;
   }
-  while (!ending() && !coordinator->Done(kProgressInterval)) continue;
+  const bool scheduled = next_.examples >= examples && StepsBefore(next_) < total_steps();
+  while (!ending() && !coordinator->Done(kProgressInterval)) {
+    // What comes now is read while workers train on what they have.
+    if (follows() && scheduled) epochs_.arrivals->Prepare(model_.get());
+  }
   // An interrupted job with checkpoints lets what it scheduled run, and goes on behind it. That may
   // be minutes' work where data is streamed: then the checkpoint has what did not run, and it runs
   // when the job goes on.

@@ -17,10 +17,6 @@
 namespace coxswain::data {
 namespace {
 
-struct Found {
-  std::string address;
-  bool is_directory;
-};
 using Ask = int32_t (*)(const char*, CoxArrowFoundFunction, void*, CoxArrowError*);
 
 constexpr char kWildcards[] = "*?[";
@@ -38,36 +34,23 @@ absl::Status StatusOf(const std::string& address, int32_t code, const CoxArrowEr
 }
 
 // What the store says of an address or of what lies in it, sorted.
-absl::StatusOr<std::vector<Found>> AskStore(const std::string& address, Ask CoxArrowApi::*ask) {
+absl::StatusOr<std::vector<RemoteEntry>> AskStore(const std::string& address,
+                                                  Ask CoxArrowApi::*ask) {
   ASSIGN_OR_RETURN(const CoxArrowApi* const api, Plugin(address));
-  std::vector<Found> all;
+  std::vector<RemoteEntry> all;
   CoxArrowError error = {};
   const auto add = [](void* context, const CoxArrowStored* found) {
-    static_cast<std::vector<Found>*>(context)->push_back(
-        {found->address, found->is_directory != 0});
+    static_cast<std::vector<RemoteEntry>*>(context)->push_back(
+        {found->address, found->is_directory != 0, found->bytes, found->modified_ns});
   };
   RETURN_IF_ERROR(StatusOf(address, (api->*ask)(address.c_str(), add, &all, &error), error));
   std::sort(all.begin(), all.end(),
-            [](const Found& a, const Found& b) { return a.address < b.address; });
+            [](const RemoteEntry& a, const RemoteEntry& b) { return a.address < b.address; });
   return all;
 }
 
 std::string NameOf(const std::string& address) {
   return address.substr(address.find_last_of('/') + 1);
-}
-
-absl::StatusOr<std::vector<std::string>> FilesIn(const std::string& directory) {
-  ASSIGN_OR_RETURN(const std::vector<Found> all, AskStore(directory, &CoxArrowApi::list_stored));
-  std::vector<std::string> files;
-  for (const Found& found : all) {
-    const std::string name = NameOf(found.address);
-    const bool counts = !name.empty() && name[0] != '.' && name[0] != '_';
-    if (counts && !found.is_directory) files.push_back(found.address);
-  }
-  if (!files.empty()) return files;
-  return absl::NotFoundError(absl::StrCat(
-      directory, ": wanted a file, found a directory without any (names that begin with '.' or ",
-      "'_' do not count)"));
 }
 
 // Part by part: only directories that match so far are listed.
@@ -90,7 +73,7 @@ absl::StatusOr<std::vector<std::string>> Matches(const std::string& pattern) {
       const auto all = AskStore(directory, &CoxArrowApi::list_stored);
       if (absl::IsNotFound(all.status())) continue;
       RETURN_IF_ERROR(all.status());
-      for (const Found& found : *all) {
+      for (const RemoteEntry& found : *all) {
         // As in a file system: '*' is no name that begins with a dot.
         const bool matches =
             fnmatch(parts[i].c_str(), NameOf(found.address).c_str(), FNM_PERIOD) == 0;
@@ -156,11 +139,34 @@ class StoredFile final : public env::RandomAccessFile {
 
 }  // namespace
 
+absl::StatusOr<std::optional<RemoteEntry>> FindRemote(const std::string& address) {
+  ASSIGN_OR_RETURN(std::vector<RemoteEntry> there, AskStore(address, &CoxArrowApi::find_stored));
+  if (there.empty()) return std::nullopt;
+  return std::move(there[0]);
+}
+
+absl::StatusOr<std::vector<RemoteEntry>> ListRemoteDirectory(const std::string& directory) {
+  ASSIGN_OR_RETURN(std::vector<RemoteEntry> all, AskStore(directory, &CoxArrowApi::list_stored));
+  std::erase_if(all, [](const RemoteEntry& found) {
+    const std::string name = NameOf(found.address);
+    return found.is_directory || name.empty() || name[0] == '.' || name[0] == '_';
+  });
+  if (!all.empty()) return all;
+  return absl::NotFoundError(absl::StrCat(
+      directory, ": wanted a file, found a directory without any (names that begin with '.' or ",
+      "'_' do not count)"));
+}
+
 absl::StatusOr<std::vector<std::string>> ListRemoteFiles(const std::string& address) {
-  ASSIGN_OR_RETURN(const std::vector<Found> there, AskStore(address, &CoxArrowApi::find_stored));
-  if (!there.empty() && there[0].is_directory) return FilesIn(address);
+  ASSIGN_OR_RETURN(const std::optional<RemoteEntry> there, FindRemote(address));
+  if (there && there->is_directory) {
+    ASSIGN_OR_RETURN(const std::vector<RemoteEntry> files, ListRemoteDirectory(address));
+    std::vector<std::string> addresses;
+    for (const RemoteEntry& file : files) addresses.push_back(file.address);
+    return addresses;
+  }
   const bool pattern = address.find_first_of(kWildcards) != std::string::npos;
-  if (!pattern || !there.empty()) return std::vector<std::string>{address};
+  if (!pattern || there) return std::vector<std::string>{address};
   return Matches(address);
 }
 

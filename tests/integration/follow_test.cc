@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
+#include "tests/s3/object_store.h"
+#include "tests/testing/arrow_specs.h"
 
 namespace coxswain {
 namespace {
@@ -34,14 +36,18 @@ class Clicks {
     fs::create_directory(files_.Path("clicks"));
     job_ = files_.Write("job.yaml", kJob);
   }
-  // A file with this number of rows, renamed into place as whoever follows expects it.
-  void Add(const std::string& name, int rows) {
+  // The text of a file with the next rows.
+  std::string Rows(int rows) {
     std::string text = "n,color,size,clicked\n";
     for (int i = 0; i < rows; ++i, ++rows_) {
       absl::StrAppend(&text, rows_, ",", rows_ % 3 == 0 ? "red" : "blue", ",", rows_ % 7, ",",
                       rows_ % 3 == 0 ? 1 : 0, "\n");
     }
-    const std::string written = files_.Write("clicks/" + name + ".tmp", text);
+    return text;
+  }
+  // A file with this number of rows, renamed into place as whoever follows expects it.
+  void Add(const std::string& name, int rows) {
+    const std::string written = files_.Write("clicks/" + name + ".tmp", Rows(rows));
     fs::rename(written, files_.Path("clicks/" + name));
   }
   void End() const { files_.Write("clicks/_DONE", ""); }
@@ -100,6 +106,41 @@ TEST_CASE("a job trains once on each file that comes while it runs, until the en
   clicks.Add("d.csv", 100);
   clicks.End();
   clicks.CheckDone(train.Wait());
+}
+
+TEST_CASE("a job trains once on each object that comes into a store while it runs", "[follow]") {
+  if (!HasArrow()) return;
+  Clicks clicks;
+  ObjectStore store;
+  store.Put("shop/other", "what makes the bucket");
+  Process train(
+      CoxswainCommand(clicks.Train({"--local", "2x2", "--set", "dataset.path=s3://shop/clicks"})),
+      store.environment());
+  REQUIRE(train.WaitForOutput("come with the files"));
+  store.Put("shop/clicks/a.csv", clicks.Rows(30));
+  store.Put("shop/clicks/_being_written.csv", "no rows");
+  REQUIRE(train.WaitForOutput("epoch 1: "));
+  store.Put("shop/clicks/b.csv", clicks.Rows(100));
+  store.Put("shop/clicks/_DONE", "");
+  clicks.CheckDone(train.Wait());
+}
+
+TEST_CASE("a job that follows a store that cannot be asked does not end as if nothing had come",
+          "[follow]") {
+  if (!HasArrow()) return;
+  Clicks clicks;
+  ObjectStore store;
+  store.Put("shop/clicks/a.csv", clicks.Rows(30));
+  Process train(
+      CoxswainCommand(clicks.Train({"--local", "1x1", "--set", "dataset.path=s3://shop/clicks",
+                                    "--set", "dataset.follow_idle=8"})),
+      store.environment());
+  REQUIRE(train.WaitForOutput("epoch 1: "));
+  store.Deny("shop");
+  const Process::Result result = train.Wait();
+  CAPTURE(result.out, result.err);
+  CHECK(result.code != 0);
+  CHECK_THAT(result.err, Contains("s3://shop/clicks"));
 }
 
 TEST_CASE("a job that follows ends when nothing has come for long enough, or its steps are over",

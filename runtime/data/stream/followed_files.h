@@ -2,6 +2,7 @@
 // when it has its name: who writes it gives it that by renaming, when it is whole.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "protos/dataset_index.pb.h"
+#include "runtime/data/stream/followed_places.h"
 
 namespace coxswain::data {
 
@@ -26,10 +28,9 @@ class FollowedFiles {
  public:
   // `paths`: directories, and patterns of files' names. `end`: the name of a file; where each
   // directory has one, no file comes any more.
-  FollowedFiles(std::vector<std::string> paths, std::string end);
+  FollowedFiles(const std::vector<std::string>& paths, std::string end);
 
-  // Whether files can come. Errors: InvalidArgument for a path that is neither a directory nor a
-  // pattern in one.
+  // Whether files can come. Errors: those of FollowedPlace::Check.
   absl::Status Check() const;
   // The file was taken before, by an earlier run of the job.
   void Take(const FollowedFile& file);
@@ -41,17 +42,19 @@ class FollowedFiles {
   // Files that have come since the last call, which are taken with it. Names that begin with '.' or
   // '_' or end in ".tmp" do not count. A name is used once: of a file that is taken away nothing is
   // forgotten. Errors: FailedPrecondition for a file that changed after it was taken; Unavailable
-  // for a directory that cannot be listed: then nothing is taken.
+  // for a directory that cannot be listed; those of a store: then nothing is taken.
   absl::StatusOr<Look> LookForNew();
 
   int64_t taken() const { return static_cast<int64_t>(taken_.size()); }
+  // Whether a look asks an object store.
+  bool remote() const;
 
  private:
-  bool Ended() const;
-  absl::StatusOr<std::vector<std::string>> List() const;
-  absl::Status CheckTaken(const std::string& path, proto::IndexedFile* identity) const;
+  absl::StatusOr<bool> Ended() const;
+  absl::StatusOr<std::vector<ListedFile>> List() const;
+  static absl::Status CheckTaken(const ListedFile& file, proto::IndexedFile* identity);
 
-  const std::vector<std::string> paths_;
+  std::vector<std::unique_ptr<FollowedPlace>> places_;
   const std::string end_;
   absl::flat_hash_map<std::string, proto::IndexedFile> taken_;
 };

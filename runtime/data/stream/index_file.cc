@@ -112,7 +112,9 @@ std::shared_ptr<const DatasetIndex> ForWorkers(const std::shared_ptr<const Datas
 absl::StatusOr<std::shared_ptr<const DatasetIndex>> FindOrMakeIndex(const DatasetSpec& spec,
                                                                     env::FileSystem* files,
                                                                     const IndexOptions& options) {
-  const std::string path = IndexPath(spec);
+  // What is followed is read once: to keep an index of each file that comes would push out others.
+  const bool once = spec.followed() && spec.learned().empty() && spec.paths_size() > 0;
+  const std::string path = once ? "" : IndexPath(spec);
   if (!path.empty()) {
     if (auto saved = ReadIndex(files, path); saved.ok()) {
       const absl::Status fits = CheckIndex(spec, *saved, /*same_machine=*/true);

@@ -1,12 +1,16 @@
 // Which files of a directory are new, which are not there yet, and which have changed.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/data/dataset.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/followed_files.h"
+#include "tests/s3/object_store.h"
+#include "tests/testing/arrow_specs.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/streamed_specs.h"
 
@@ -140,6 +144,55 @@ TEST_CASE("follow: a path that files cannot come to is refused; one that goes aw
   CHECK(absl::IsUnavailable(clicks.followed.LookForNew().status()));
 }
 
+TEST_CASE("follow: objects of a store come, change and end as files do", "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  store.Put("shop/odd", "1\n");
+  FollowedFiles followed({"s3://shop/clicks/", "s3://shop/views/day_*.csv"}, "_DONE");
+  CHECK(followed.remote());
+  REQUIRE(followed.Check().ok());  // directories are there when something is in them
+  const auto look = [&followed] {
+    auto found = followed.LookForNew();
+    INFO(found.status().ToString());
+    REQUIRE(found.ok());
+    Strings paths;
+    for (const FollowedFile& file : found->files) paths.push_back(file.path);
+    std::sort(paths.begin(), paths.end());
+    return std::pair(paths, found->ended);
+  };
+  CHECK(look() == std::pair(Strings{}, false));
+  store.Put("shop/clicks/a.csv", "1\n");
+  store.Put("shop/clicks/b.csv.tmp", "1\n");
+  store.Put("shop/clicks/_DONE", "");
+  store.Put("shop/views/day_1.csv", "1\n");
+  store.Put("shop/views/other.csv", "1\n");
+  CHECK(look() == std::pair(Strings{"s3://shop/clicks/a.csv", "s3://shop/views/day_1.csv"}, false));
+  store.Put("shop/views/_DONE", "");
+  CHECK(look() == std::pair(Strings{}, true));
+  // A look costs two requests a directory, however many objects were taken.
+  const int before = store.requests();
+  CHECK(look() == std::pair(Strings{}, true));
+  CHECK(store.requests() - before <= 4 + 2);
+  store.Put("shop/clicks/a.csv", "1\n2\n");
+  const absl::Status changed = followed.LookForNew().status();
+  CHECK(changed.code() == absl::StatusCode::kFailedPrecondition);
+  CHECK_THAT(std::string(changed.message()), Contains("s3://shop/clicks/a.csv: changed"));
+}
+
+TEST_CASE("follow: what is no directory of a store is refused", "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  store.Put("shop/a.csv", "1\n");
+  for (const char* path : {"s3://shop/a.csv", "s3://shop/*/a.csv", "s3://none/clicks", "s3://*"}) {
+    CAPTURE(path);
+    const absl::Status status = FollowedFiles({path}, "").Check();
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(status.message()), Contains("wanted a directory"));
+  }
+}
+
 proto::DatasetSpec Followed(const DataFiles& files, const std::vector<std::string>& names) {
   proto::DatasetSpec spec;
   spec.set_format("csv");
@@ -169,6 +222,23 @@ TEST_CASE("follow: a data set may have no file yet, or one without rows, and has
     CHECK((*data)->columns(Part::kTraining)[0].name == "n");
     CHECK((*data)->index() != nullptr);  // whatever its size it is streamed
   }
+}
+
+TEST_CASE("follow: indexes of files that come are not kept, as each is used once") {
+  const DataFiles files;
+  files.Write("some.csv", "n,y\n7,1\n8,0\n");
+  const auto kept = [&](bool followed) {
+    proto::DatasetSpec spec = Followed(files, {"some.csv"});
+    spec.set_followed(followed);
+    spec.mutable_stream()->set_mode(proto::StreamOptions::ALWAYS);
+    REQUIRE(Dataset::Load(spec).ok());
+    std::error_code none;
+    const fs::recursive_directory_iterator cache(files.Path("cache"), none);
+    return std::count_if(begin(cache), end(cache),
+                         [](const auto& e) { return e.is_regular_file(); });
+  };
+  CHECK(kept(true) == 0);
+  CHECK(kept(false) > 0);
 }
 
 TEST_CASE("follow: without a file it is not held in memory") {

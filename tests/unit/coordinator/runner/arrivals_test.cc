@@ -1,0 +1,101 @@
+// Files that come while a job trains on others: their data set is made before it is wanted.
+#include "coordinator/runner/arrivals.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/job/job_parser.h"
+#include "coordinator/model/model.h"
+#include "runtime/data/dataset_options.h"
+#include "tests/testing/cluster.h"
+#include "tests/testing/data_files.h"
+
+namespace coxswain::runner {
+namespace {
+
+using testing::Must;
+
+constexpr char kJob[] = R"(
+dataset: {path: clicks, follow: true, cache_directory: cache}
+features: [{name: n, kind: categorical, id: raw}]
+label: {column: y}
+model: {kind: logistic_regression}
+train: {batch_size: 8}
+)";
+
+struct Followed {
+  Followed() {
+    std::filesystem::create_directory(files.Path("clicks"));
+    job = Must(job::ParseKeptJob(kJob, files.Path("job.yaml"), files.Path("")));
+    strategy.emplace(testing::MustStart(1, 1));
+    data::DatasetOptions options;
+    options.spec = SpecBeforeFiles(job.dataset);
+    options.batch_size = job.train.batch_size;
+    before = Must(strategy->CreatePerWorkerDataset(options));
+    model = Must(model::Model::Create(&*strategy, job, before));
+    arrivals.emplace(&*strategy, job);
+    Must(arrivals->Check());
+  }
+  absl::StatusOr<bool> Await() {
+    return arrivals->Await([this](FollowedEpoch epoch) { come.push_back(std::move(epoch)); },
+                           [] { return false; });
+  }
+
+  DataFiles files;
+  job::JobSpec job;
+  std::optional<ParameterServerStrategy> strategy;
+  PerWorkerDataset before;
+  std::unique_ptr<model::Model> model;
+  std::optional<Arrivals> arrivals;
+  std::vector<FollowedEpoch> come;
+};
+
+TEST_CASE("arrivals: what comes while an epoch is trained is ready when it is over") {
+  Followed f;
+  f.files.Write("clicks/a.csv", "n,y\n1,0\n2,1\n3,1\n");
+  f.arrivals->Prepare(f.model.get());
+  CHECK_FALSE(f.arrivals->Has(0));  // nothing of it can be scheduled before it is awaited
+  CHECK(f.come.empty());
+  f.files.Write("clicks/b.csv", "n,y\n4,0\n");
+  REQUIRE(Must(f.Await()));
+  REQUIRE(f.come.size() == 1);
+  CHECK(f.arrivals->Has(0));
+  CHECK(f.come[0].examples == 3);
+  CHECK(f.come[0].files.size() == 1);  // that which came later is another epoch
+  CHECK(Must(f.arrivals->TrainFunction(f.model.get(), 0)) != nullptr);
+  REQUIRE(Must(f.Await()));
+  REQUIRE(f.come.size() == 2);
+  CHECK(f.come[1].examples == 1);
+  CHECK(f.arrivals->Has(1));
+}
+
+TEST_CASE("arrivals: with nothing new nothing is ready") {
+  Followed f;
+  f.arrivals->Prepare(f.model.get());
+  f.files.Write("clicks/a.csv", "n,y\n1,0\n");
+  f.files.Write("clicks/_DONE", "");
+  REQUIRE(Must(f.Await()));
+  CHECK(f.come.size() == 1);
+  f.arrivals->Prepare(f.model.get());
+  CHECK_FALSE(Must(f.Await()));
+}
+
+TEST_CASE("arrivals: a file that cannot be read is told when its epoch is to begin") {
+  Followed f;
+  f.files.Write("clicks/a.csv", "n,y\n1,0\nnot a number,1\n");
+  f.arrivals->Prepare(f.model.get());
+  CHECK(f.come.empty());
+  const absl::Status status = f.Await().status();
+  CHECK_FALSE(status.ok());
+  CHECK_THAT(std::string(status.message()), Catch::Matchers::Contains("a.csv:3"));
+  CHECK(f.come.empty());
+  CHECK_FALSE(f.arrivals->Has(0));
+}
+
+}  // namespace
+}  // namespace coxswain::runner
