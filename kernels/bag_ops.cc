@@ -167,6 +167,7 @@ void RegisterBagOps(graph::OpRegistry* registry) {
   registry->Register({.name = "InBags",
                       .min_inputs = 3,
                       .max_inputs = 3,
+                      .on_host = true,
                       .not_differentiable = true,
                       .infer = InferInBags});
   registry->RegisterKernel("InBags", graph::StatelessKernel(ComputeInBags));

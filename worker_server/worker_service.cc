@@ -117,7 +117,7 @@ void WorkerService::OnControl(const proto::ControlRequest& request, net::Message
       SetUp(request.setup_worker(), std::move(reply));
       return;
     case proto::ControlRequest::kRegisterPlan:
-      ReplyStatus(reply, AddPlan(request.register_plan()));
+      ReplyStatus(reply, PlanReply(AddPlan(request.register_plan())));
       return;
     case proto::ControlRequest::kReleasePlan:
       plans_.erase(request.release_plan().plan());
@@ -237,6 +237,13 @@ absl::Status WorkerService::AddPlan(const proto::RegisterPlan& request) {
   RETURN_IF_ERROR(CompilePlan(std::move(function), plan.get()));
   plans_[plan->id] = std::move(plan);
   return absl::OkStatus();
+}
+
+// A plan's constants are copied to the GPU, which may be found to be lost then.
+absl::Status WorkerService::PlanReply(const absl::Status& status) {
+  if (!device::IsDeviceLost(status)) return status;
+  OnDeviceLost(status);
+  return WithDetail(status, {ErrorCause::kTaskLost, true, TaskName(), incarnation()});
 }
 
 // One component for each GPU, or one for the CPU.

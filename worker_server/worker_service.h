@@ -47,6 +47,7 @@ class WorkerService final : public cluster::Daemon {
   // worker_service.cc: set-up by a coordinator. All requests are idempotent.
   void SetUp(const proto::SetupWorker& setup, Reply reply);
   absl::Status AddPlan(const proto::RegisterPlan& plan);
+  absl::Status PlanReply(const absl::Status& status);
   absl::Status CompilePlan(graph::Function function, WorkerPlan* plan);
   void AddDataset(const proto::RegisterDataset& request, Reply reply);
   void OnDatasetLoaded(SessionId session, DatasetId id, uint64_t load,

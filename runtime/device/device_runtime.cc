@@ -102,11 +102,10 @@ int DeviceRuntime::borrowed_streams() const {
   return borrowed_;
 }
 
-void DeviceRuntime::EndStreams() {
-  std::vector<std::shared_ptr<DeviceStream>> idle;
+std::vector<std::shared_ptr<DeviceStream>> DeviceRuntime::TakeStreams() {
   absl::MutexLock lock(&mu_);
   COX_CHECK(borrowed_ == 0, "a device ends while ", borrowed_, " runs use it");
-  idle.swap(idle_);
+  return std::exchange(idle_, {});
 }
 
 }  // namespace coxswain::device

@@ -116,8 +116,10 @@ class DeviceRuntime {
   int borrowed_streams() const;
 
  protected:
-  // Of derived classes, in their destructors, before what streams need goes.
-  void EndStreams();
+  // Of derived classes, in their destructors, before what streams need goes. Whoever keeps what
+  // TakeStreams gives keeps streams of a device that hangs: to end these could take for ever.
+  void EndStreams() { TakeStreams(); }
+  std::vector<std::shared_ptr<DeviceStream>> TakeStreams();
   const std::shared_ptr<PinnedPool>& shared_pinned() const { return pinned_; }
 
  private:

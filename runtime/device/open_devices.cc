@@ -59,10 +59,17 @@ absl::StatusOr<Devices> AllDevices() {
   ASSIGN_OR_RETURN(const CoxDeviceApi* const api, LoadDevicePlugin());
   ASSIGN_OR_RETURN(const int count, CountPluginDevices(api));
   Devices devices;
+  absl::Status unusable;
   for (int i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(auto device, NewPluginDevice(api, i, i));
-    devices.push_back(std::move(device));
+    auto device = NewPluginDevice(api, i, static_cast<int>(devices.size()));
+    if (device.ok()) {
+      devices.push_back(*std::move(device));
+    } else {
+      LogWarning("GPU ", i, " of this machine is not used: ", device.status().message());
+      unusable.Update(device.status());
+    }
   }
+  if (devices.empty()) RETURN_IF_ERROR(unusable);
   return devices;
 }
 

@@ -259,9 +259,12 @@ class PluginDevice final : public DeviceRuntime {
   PluginDevice(Device device, OpenDevicePtr open, const CoxDeviceInfo& info)
       : DeviceRuntime(device, PinnedBy(open)), open_(std::move(open)), info_(info) {}
   ~PluginDevice() override {
-    EndStreams();
-    if (open_->notifications->AwaitNone(kLongestCopy)) return;
+    if (open_->notifications->AwaitNone(kLongestCopy)) {
+      EndStreams();
+      return;
+    }
     // The device hangs. What its notifications may use one day is never freed.
+    new std::vector<std::shared_ptr<DeviceStream>>(TakeStreams());
     new OpenDevicePtr(open_);
     new std::shared_ptr<PinnedPool>(shared_pinned());
   }

@@ -18,10 +18,17 @@
 namespace coxswain::testing {
 namespace {
 
+// Whoever counts on a GPU must not take tests that were left out for tests that passed.
+void NoDevice(const char* why) {
+  std::fprintf(stderr, "no CUDA device: %s\n", why);
+  const char* required = std::getenv("COXSWAIN_REQUIRE_GPU");
+  if (required != nullptr && *required != 0) std::exit(1);
+}
+
 const CoxDeviceApi* LoadPlugin(const char* path) {
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    std::fprintf(stderr, "no CUDA device: %s\n", dlerror());
+    NoDevice(dlerror());
     return nullptr;
   }
   const auto function =
@@ -42,7 +49,7 @@ std::unique_ptr<TestedDevice> Open() {
   CoxError error = {};
   if (tested->api->device_count(&count, &error) != COX_OK || count == 0 ||
       tested->api->open_device(0, &tested->device, &error) != COX_OK) {
-    std::fprintf(stderr, "no CUDA device: %s\n", error.message);
+    NoDevice(error.message);
     return nullptr;
   }
   COX_CHECK(tested->api->create_stream(tested->device, &tested->stream, &error) == COX_OK);

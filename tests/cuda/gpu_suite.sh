@@ -59,7 +59,7 @@ find_card() {
 }
 
 kernels() {
-  export COXSWAIN_CUDA_PLUGIN=$plugin
+  export COXSWAIN_CUDA_PLUGIN=$plugin COXSWAIN_REQUIRE_GPU=1
   part ops 150 "$bin/test_cuda"
   if ! command -v compute-sanitizer >/dev/null; then
     say "compute-sanitizer is not installed: memcheck and racecheck are not run"

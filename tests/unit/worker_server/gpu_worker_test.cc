@@ -136,5 +136,16 @@ TEST_CASE("when a GPU is lost its closures run elsewhere, and the worker is to e
   CHECK(w.lost.empty());
 }
 
+TEST_CASE("a GPU that is found to be lost when a plan is made ends the worker, not the job",
+          "[worker][device]") {
+  World w(1);
+  w.gpus[0]->Break();
+  const absl::Status refused =
+      cluster::FromProto(w.coordinator->Request(Plan(1, DeviceChoice::kAuto)).status());
+  CHECK(CauseOf(refused) == ErrorCause::kTaskLost);
+  CHECK(TaskOf(refused) == "/job:worker/task:0");
+  CHECK(device::IsDeviceLost(w.lost.Take("that the device is lost")));
+}
+
 }  // namespace
 }  // namespace coxswain::worker
