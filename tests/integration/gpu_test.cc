@@ -47,6 +47,79 @@ TEST_CASE("a job on GPUs learns, each update is applied once, though a worker is
   CHECK(told["metrics"]["auc"].get<double>() > 0.9);  // by chance: 0.5
 }
 
+// The last loss of a job of one worker, whose updates come one after the other, on the GPUs of
+// `gpus`.
+double LossOn(const std::string& gpus, const DataFiles& files, const std::string& job) {
+  const std::string report = files.Path("report.json");
+  const auto result = Coxswain({"train", job, "--local", "1x1", "--quiet", "--report", report,
+                                "--set", "train.closures_in_flight=1", "--set", "train.epochs=2"},
+                               {{"COXSWAIN_GPUS", gpus}});
+  CAPTURE(gpus, result.out, result.err);
+  REQUIRE(result.code == 0);
+  return ReadJson(report)["final_loss"].get<double>();
+}
+
+void CheckSameOnGpu(const DataFiles& files, const std::string& job) {
+  const double on_cpu = LossOn("none", files, job);
+  CHECK(on_cpu > 0);
+  CHECK(LossOn("fake", files, job) == Approx(on_cpu).epsilon(1e-3));
+}
+
+TEST_CASE("models of columns learn on a GPU what they learn on a CPU", "[gpu]") {
+  const std::string model = GENERATE(
+      "{kind: logistic_regression}", "{kind: mlp, hidden: [16, 8]}",
+      "{kind: wide_deep, deep: {hidden: [16]}}", "{kind: dlrm, dim: 4, bottom: [8, 4], top: [16]}",
+      "{kind: deepfm, dim: 4, hidden: [16]}", "{kind: dcn_v2, hidden: [16], cross_layers: 2}");
+  CAPTURE(model);
+  const DataFiles files;
+  CheckSameOnGpu(files, WriteTabular(files, absl::StrCat("label: {column: label}\nmodel: ", model,
+                                                         "\ntrain: {batch_size: 32}\n")));
+}
+
+TEST_CASE("models of items, ratings and words learn on a GPU what they learn on a CPU", "[gpu]") {
+  const DataFiles files;
+  SECTION("two_tower") { CheckSameOnGpu(files, WriteTwoTower(files)); }
+  SECTION("matrix_factorization") { CheckSameOnGpu(files, WriteMatrixFactorization(files)); }
+  SECTION("word2vec") {
+    std::string text;
+    for (int i = 0; i < 400; ++i) {
+      absl::StrAppend(&text, "the word", i % 7, " follows word", i % 5, " and ", i % 3, "\n");
+    }
+    files.Write("words.txt", text);
+    CheckSameOnGpu(files, files.Write("job.yaml", R"(
+dataset: {path: words.txt, format: text, min_count: 1, window: 2}
+model: {kind: word2vec, dim: 8}
+train: {batch_size: 64}
+)"));
+  }
+}
+
+TEST_CASE("a job on GPUs under fire uses every example once and applies every update once",
+          "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep), report = files.Path("report.json");
+  const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
+baseline: false
+faults:
+  - {task: worker, at_update: [60, 200], restart_delay: 100ms}
+  - {task: ps, at_update: [150], restart_delay: 100ms}
+  - {task: coordinator, at_update: [300], restart_delay: 0s}
+)");
+  const auto result = Run(CoxswainCommand({"train", job, "--local", "2x2", "--chaos", chaos,
+                                           "--chaos-dir", files.Path("run"), "--report", report,
+                                           "--set", "checkpoint.every_steps=50"}),
+                          {{"COXSWAIN_GPUS", "fake:2"}}, absl::Seconds(200));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("every promise was kept"));
+  const nlohmann::json told = ReadJson(report);
+  CHECK(told["updates"]["applied"] == told["updates"]["scheduled"]);
+  CHECK(told["visitation"]["missing"] == 0);
+  CHECK(told["visitation"]["repeated"] == 0);
+  CHECK(told["chaos"]["injected"]["worker"]["kill"] == 2);
+  CHECK(told["chaos"]["injected"]["ps"]["kill"] == 1);
+}
+
 TEST_CASE("a job that wants GPUs is refused by workers without, never run on their CPUs", "[gpu]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kWideDeep);
