@@ -9,7 +9,9 @@
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/as_evaluated.h"
+#include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_model.h"
+#include "coordinator/model/unreplaced.h"
 #include "coxswain/cluster.h"
 #include "runtime/base/status.h"
 
@@ -31,6 +33,8 @@ absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
 
 absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory,
                                       const Where& where) {
+  const std::string manifest = absl::StrCat(directory, "/", model::kSavedModel.file);
+  const std::string identity = model::FileIdentity(manifest);
   auto trained = model::ReadLearned(directory, &job.dataset);
   if (!trained.ok()) return AsConfiguration(trained.status());
   const predict::OpenCluster elsewhere = OpenerOf(where);
@@ -39,7 +43,11 @@ absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& direc
                    elsewhere == nullptr ? Cluster::InProcess(1, 1) : elsewhere(job));
   auto runner = std::make_unique<runner::JobRunner>(cluster, std::move(job), runner::RunEvents{});
   RETURN_IF_ERROR(runner->Prepare());
-  RETURN_IF_ERROR(model::LoadVariables(directory, runner->strategy()));
+  const absl::Status loaded = model::LoadVariables(directory, runner->strategy());
+  // Reading the data may take minutes: what the model learned of it and its weights are of one
+  // version, or of none.
+  if (model::FileIdentity(manifest) != identity) return model::ReplacedError(directory);
+  RETURN_IF_ERROR(loaded);
   return OpenedModel{std::move(runner), *trained};
 }
 

@@ -20,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/data/file_list.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/remote_path.h"
 #include "runtime/env/system_error.h"
@@ -151,10 +152,19 @@ std::vector<CommandInput> InputsOf(const job::JobSpec& job) {
   const auto add = [&](const std::string& path) {
     if (!path.empty()) inputs.push_back({"the job's data", path});
   };
-  for (const std::string& path : job.dataset.paths()) add(path);
-  for (const std::string& path : job.dataset.split().test_paths()) add(path);
+  const auto add_files = [&](const std::string& path) {
+    if (env::IsRemotePath(path)) return;  // no output can be there
+    const auto files = data::ListFiles(path);
+    if (!files.ok()) return add(path);  // there is none, or whoever reads them will tell
+    for (const std::string& file : *files) add(file);
+  };
+  for (const std::string& path : job.dataset.paths()) add_files(path);
+  for (const std::string& path : job.dataset.split().test_paths()) add_files(path);
   for (const proto::FeatureSpec& feature : job.dataset.features()) add(feature.vocabulary_file());
   for (const proto::JoinSpec& join : job.dataset.joins()) add(join.path());
+  for (const job::TableSpec& table : job.tables) {
+    if (table.rows_file) add(table.rows_file->path);
+  }
   add(job.evaluate.word_similarity);
   add(job.evaluate.analogies);
   return inputs;

@@ -1,5 +1,8 @@
 #include "coordinator/cli/predict_command.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -37,7 +40,12 @@ std::string FormatOfInput(const PredictFlags& flags) {
 
 absl::Status CheckOutput(const PredictFlags& flags, const predict::Predictor& predictor) {
   std::vector<CommandInput> inputs;
-  if (flags.input != data::kStandardInput) inputs.push_back({"the input", flags.input});
+  struct stat standard_input {};
+  if (flags.input != data::kStandardInput) {
+    inputs.push_back({"the input", flags.input});
+  } else if (fstat(STDIN_FILENO, &standard_input) == 0 && S_ISREG(standard_input.st_mode)) {
+    inputs.push_back({"the input", "/dev/stdin"});
+  }
   for (CommandInput& input : InputsOf(predictor.job())) inputs.push_back(std::move(input));
   return PredictionOutput::Check(flags.output, flags.force, inputs);
 }

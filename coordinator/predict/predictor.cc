@@ -2,8 +2,6 @@
 // Then predictions, and the best choices.
 #include "coordinator/predict/predictor.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -18,6 +16,7 @@
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/saved_side_tables.h"
+#include "coordinator/model/unreplaced.h"
 #include "coordinator/predict/rows_to_predict.h"
 #include "kernels/register.h"
 #include "runtime/base/status.h"
@@ -41,11 +40,8 @@ absl::Status CheckTables(const model::SavedSource& source) {
 
 // Of the file that lists the inputs; they are replaced as a whole. Empty when it is not there.
 std::string IdentityOf(const std::string& inputs, const std::string& row_format) {
-  struct stat file {};
-  const std::string path = absl::StrCat(inputs, "/", model::kSavedInputs.file);
-  if (stat(path.c_str(), &file) != 0) return "";
-  return absl::StrCat(path, " ", file.st_dev, ".", file.st_ino, ".", file.st_size, ".",
-                      file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec, " ", row_format);
+  const std::string file = model::FileIdentity(absl::StrCat(inputs, "/", model::kSavedInputs.file));
+  return file.empty() ? file : absl::StrCat(file, " ", row_format);
 }
 
 // Whether `a` is the better choice: NaN is the worst.
@@ -60,6 +56,12 @@ bool Better(const Choice& a, const Choice& b) {
 
 absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Load(const std::string& directory,
                                                            const LoadOptions& options) {
+  return model::ReadUnreplaced(directory, model::kSavedModel.file,
+                               [&] { return LoadOnce(directory, options); });
+}
+
+absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadOnce(const std::string& directory,
+                                                               const LoadOptions& options) {
   std::unique_ptr<Predictor> predictor(new Predictor);
   RETURN_IF_ERROR(predictor->ReadJob(directory, model::kSavedModel));
   ASSIGN_OR_RETURN(model::SavedSource source, model::SavedSource::OpenModel(directory));
@@ -191,6 +193,7 @@ absl::Status Predictor::BuildFunctions(const proto::DatasetSpec& spec) {
   }
   ASSIGN_OR_RETURN(data::RowReader reader, data::RowReader::Create(spec, *data_, columns));
   reader_ = std::make_unique<data::RowReader>(std::move(reader));
+  newest_ = NewestValues(job_, reader_->columns());
   if (!remote() || says_ != job::PredictionKind::kRank) {
     ASSIGN_OR_RETURN(scores_, OnRows(std::move(built), predict));
   }
@@ -259,7 +262,7 @@ absl::StatusOr<std::vector<Tensor>> Predictor::Run(const OnBatches& f,
 }
 
 absl::StatusOr<Tensor> Predictor::UserVectors(const data::Batch& batch) const {
-  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(users_, batch));
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(users_, newest_.Of(batch)));
   return std::move(results[0]);
 }
 
@@ -284,8 +287,9 @@ absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch, int64_t top)
     return absl::InvalidArgumentError(absl::StrCat("wanted a batch of ", reader_->columns().size(),
                                                    " columns, found ", batch.size()));
   }
-  if (remote() && says_ == job::PredictionKind::kRank) return SearchItems(batch, top);
-  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(scores_, batch));
+  const data::Batch seen = newest_.Of(batch);
+  if (remote() && says_ == job::PredictionKind::kRank) return SearchItems(seen, top);
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(scores_, seen));
   const bool item = says_ == job::PredictionKind::kRank;
   const bool several = chooses() || says_ == job::PredictionKind::kTasks;
   if (results.size() != (item ? 1 : 2) || results[0].dtype() != DType::kF32 ||

@@ -18,6 +18,7 @@
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/saved_manifest.h"
+#include "coordinator/predict/newest_values.h"
 #include "coordinator/predict/remote_model.h"
 #include "coordinator/predict/saved_variables.h"
 #include "runtime/data/dataset.h"
@@ -86,7 +87,8 @@ class Predictor {
  public:
   // Reads a directory that SaveModel wrote. The training data is not needed, and the directory may
   // have been moved. Errors: those of ReadModelInfo and ReadLearned; DataLoss naming a damaged
-  // file; FailedPrecondition for a kind of model that has no predictions for rows.
+  // file; FailedPrecondition for a kind of model that has no predictions for rows; Unavailable for
+  // a directory that is replaced again and again meanwhile.
   static absl::StatusOr<std::unique_ptr<Predictor>> Load(const std::string& directory,
                                                          const LoadOptions& options = {});
   // The same for a checkpoint, whose files are verified against their checksums as they are read,
@@ -166,6 +168,8 @@ class Predictor {
   absl::StatusOr<proto::DatasetSpec> MakeData(const std::string& row_format);
   absl::Status BuildFunctions(const proto::DatasetSpec& spec);
   absl::Status BuildItemFunctions(const model::ModelParts& parts);
+  static absl::StatusOr<std::unique_ptr<Predictor>> LoadOnce(const std::string& directory,
+                                                             const LoadOptions& options);
   absl::StatusOr<graph::Function> BuildOne(const char* name, const BuildGraph& build) const;
   absl::StatusOr<OnBatches> OnRows(graph::Function built, const BuildGraph& build) const;
   absl::StatusOr<Scores> SearchItems(const data::Batch& batch, int64_t top) const;
@@ -181,6 +185,7 @@ class Predictor {
   std::unique_ptr<SavedVariables> variables_;  // or, on a cluster:
   std::unique_ptr<RemoteModel> remote_;
   std::unique_ptr<data::RowReader> reader_;
+  NewestValues newest_;  // of what the reader reads
   OnBatches scores_;
   OnBatches users_, items_;                       // none unless has_vectors()
   const std::unique_ptr<env::ComputePool> pool_;  // without threads: a run stays on its thread

@@ -122,12 +122,17 @@ const char* Reason(int status, const httplib::Request& request) {
 
 // Whether the request comes from a program on this machine. A proxy's requests come from this
 // machine too, hence the check of its headers; a page in a browser cannot send this content type
-// without permission.
+// without permission, unless its own name leads here, and then it asks for that name.
 bool IsTrusted(const httplib::Request& request) {
   const std::string& from = request.remote_addr;
   const bool here =
       absl::StartsWith(from, "127.") || from == "::1" || absl::StartsWith(from, "::ffff:127.");
-  return here && !request.has_header("Forwarded") && !request.has_header("X-Forwarded-For") &&
+  const std::string host = request.get_header_value("Host");
+  const absl::string_view name = absl::string_view(host).substr(0, host.find_last_of(':'));
+  const bool by_loopback = host == "localhost" || host == "[::1]" || name == "localhost" ||
+                           name == "[::1]" || absl::StartsWith(host, "127.");
+  return here && by_loopback && !request.has_header("Forwarded") &&
+         !request.has_header("X-Forwarded-For") &&
          absl::StartsWith(request.get_header_value("Content-Type"), "application/json");
 }
 

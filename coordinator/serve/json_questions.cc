@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/serve/most_choices.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/message_json.h"
@@ -136,6 +137,7 @@ absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, i
   RETURN_IF_ERROR(ReadBool(json, "exclude_known", &request.exclude_known));
   RETURN_IF_ERROR(ReadBool(json, "exact", &request.exact));
   const Json& instances = json["instances"];
+  RETURN_IF_ERROR(CheckChoices(instances.size(), "k", request.k));
   for (size_t i = 0; i < instances.size(); ++i) {
     ASSIGN_OR_RETURN(request.instances.emplace_back(),
                      ReadFor(instances[i], absl::StrCat("instances[", i, "]")));
@@ -155,6 +157,7 @@ absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64
     request.table = table->get<std::string>();
   }
   const Json& instances = json["instances"];
+  RETURN_IF_ERROR(CheckChoices(instances.size(), "k", request.k));
   for (size_t i = 0; i < instances.size(); ++i) {
     ASSIGN_OR_RETURN(request.instances.emplace_back(),
                      ReadQuestion(instances[i], absl::StrCat("instances[", i, "]")));

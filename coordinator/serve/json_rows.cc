@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predict/raw_rows.h"
+#include "coordinator/serve/most_choices.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/message_json.h"
@@ -178,6 +179,7 @@ absl::StatusOr<PredictRequest> ParsePredictRequest(absl::string_view body,
   for (const RawColumn& column : columns) request.rows.columns.push_back(column.name);
   RETURN_IF_ERROR(instances ? ReadInstances(json["instances"], columns, max_rows, &request.rows)
                             : ReadInputs(json["inputs"], columns, max_rows, &request.rows));
+  RETURN_IF_ERROR(CheckChoices(request.rows.rows.size(), "top", request.top));
   return request;
 }
 

@@ -6,6 +6,7 @@
 #include "coordinator/model/checkpoint_tables.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
+#include "coordinator/model/unreplaced.h"
 #include "coordinator/predict/item_vectors.h"
 #include "coordinator/predict/predictor.h"
 #include "runtime/base/status.h"
@@ -49,9 +50,7 @@ bool OnlyNeighbours(const job::JobSpec& job) {
   return job::KindOf(*job.model).predicts == job::Predicts::kNeighbours;
 }
 
-}  // namespace
-
-absl::StatusOr<ServedPtr> LoadServed(const std::string& model_dir, bool verify) {
+absl::StatusOr<ServedPtr> LoadOnce(const std::string& model_dir, bool verify) {
   env::GuardMappedFiles();
   const int64_t lost_pages = env::LostPages();
   ASSIGN_OR_RETURN(const job::JobSpec job, model::ReadKeptJob(model_dir, model::kSavedModel));
@@ -61,6 +60,13 @@ absl::StatusOr<ServedPtr> LoadServed(const std::string& model_dir, bool verify) 
   }
   ASSIGN_OR_RETURN(const model::SavedSource source, model::SavedSource::OpenModel(model_dir));
   return Serve(std::move(predictor), source, lost_pages, nullptr, nullptr);
+}
+
+}  // namespace
+
+absl::StatusOr<ServedPtr> LoadServed(const std::string& model_dir, bool verify) {
+  return model::ReadUnreplaced(model_dir, model::kSavedModel.file,
+                               [&] { return LoadOnce(model_dir, verify); });
 }
 
 absl::StatusOr<ServedPtr> LoadServedCheckpoint(const predict::CheckpointPlace& place,

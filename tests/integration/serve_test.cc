@@ -153,6 +153,11 @@ TEST_CASE(
   const auto page = asking.Post("/v1/models/model:use", R"({"version": "newest"})", "text/plain");
   REQUIRE(page);
   CHECK(page->status == 403);
+  // A page of another name that leads to this machine is not from here.
+  const auto rebound = asking.Post("/v1/models/model:use", {{"Host", "pages.example:8501"}},
+                                   R"({"version": "newest"})", "application/json");
+  REQUIRE(rebound);
+  CHECK(rebound->status == 403);
   CHECK(
       asking.Post("/v1/models/model:use", R"({"version": "newest"})", "application/json")->status ==
       200);

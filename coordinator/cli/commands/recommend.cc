@@ -9,7 +9,8 @@ namespace coxswain::cli {
 
 void AddRecommendCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<RecommendFlags>();
-  CLI::App* c = app.add_subcommand("recommend", "Suggests items with a saved two_tower model");
+  CLI::App* c =
+      app.add_subcommand("recommend", "Suggests items with a saved two_tower or sasrec model");
   AddSavedFlags(c, &flags->from);
   AddElsewhere(c, &flags->where, "Where the model is asked; else in this process");
   auto* whom = c->add_option_group("for", "For whom");

@@ -102,6 +102,23 @@ TEST_CASE("a job's inputs are all files that it names", "[outputs]") {
                                           "pairs.tsv", "questions.txt"});
 }
 
+TEST_CASE("of a directory or a pattern of data each file is an input", "[outputs]") {
+  const DataFiles dir;
+  for (const char* name : {"data", "held_out"}) fs::create_directory(dir.Path(name));
+  const std::string a = dir.Write("data/a.csv", "1\n"), b = dir.Write("held_out/b.csv", "1\n");
+  dir.Write("data/_log", "1\n");
+  job::JobSpec job;
+  job.dataset.add_paths(dir.Path("data"));
+  job.dataset.mutable_split()->add_test_paths(dir.Path("held_out/*.csv"));
+  job.tables.emplace_back().rows_file.emplace().path = dir.Write("vectors.txt", "1\n");
+  const std::vector<CommandInput> inputs = InputsOf(job);
+  for (const std::string& file : {a, b, dir.Path("vectors.txt")}) {
+    CAPTURE(file);
+    CHECK(absl::StrContains(Refused(file, OutputKind::kForced, inputs), "it stays"));
+  }
+  CHECK(Refused(dir.Path("data/_log"), OutputKind::kForced, inputs).empty());
+}
+
 TEST_CASE("a report goes into a device or a pipe, and a link stays a link", "[outputs]") {
   const DataFiles dir;
   CHECK(Refused("/dev/null").empty());

@@ -146,25 +146,30 @@ TEST_CASE("predict: a model of several tasks says each of them, in csv and in JS
 TEST_CASE("predict: a din says of a row and its history what its evaluation says", "[predict]") {
   const DataFiles files;
   // Who has what: u the items 0, 2, 4, ..., v every third one.
-  std::string rows = "user,item,bought\n";
+  std::string rows = "user,item,bought,time\n";
   std::string had[2];
   for (int i = 0; i < 12; ++i) {
     for (const int user : {0, 1}) {
       if (i % (user + 2) != 0) continue;
-      absl::StrAppend(&rows, user == 0 ? "u" : "v", ",i", i, ",", (i / 2 + user) % 2, "\n");
+      absl::StrAppend(&rows, user == 0 ? "u" : "v", ",i", i, ",", (i / 2 + user) % 2, ",", i, "\n");
       absl::StrAppend(&had[user], had[user].empty() ? "" : "|", "i", i);
     }
   }
   files.Write("train.csv", rows);
-  files.Write("test.csv", "user,item,bought\nu,i3,1\nv,i2,0\nnobody,i4,1\nv,i6,0\n");
+  files.Write("test.csv",
+              "user,item,bought,time\nu,i3,1,50\nv,i2,0,50\nnobody,i4,1,50\nv,i6,0,50\n");
+  const std::string newest = GENERATE("", ", by: time, max_values: 3", ", by: time, max_values: 9");
+  CAPTURE(newest);
   const SavedJob saved = TrainAndSave(
       files,
       "dataset: {path: train.csv}\nfeatures:\n"
       "  - {name: item, kind: categorical, dim: 4, oov_buckets: 1}\n"
-      "  - {name: history, kind: history, history_of: item, group_by: user}\n"
-      "label: {column: bought}\nsplit: {test_path: test.csv}\ntrain: {batch_size: 4}\n"
-      "model: {kind: din, target: item, history: history, attention: [4], hidden: [4]}\n"
-      "optimizer: {table: {kind: sgd, learning_rate: 0.5}, dense: {kind: sgd}}\n");
+      "  - {name: history, kind: history, history_of: item, group_by: user" +
+          newest +
+          "}\n"
+          "label: {column: bought}\nsplit: {test_path: test.csv}\ntrain: {batch_size: 4}\n"
+          "model: {kind: din, target: item, history: history, attention: [4], hidden: [4]}\n"
+          "optimizer: {table: {kind: sgd, learning_rate: 0.5}, dense: {kind: sgd}}\n");
   const auto predictor = Must(Predictor::Load(saved.directory));
   const auto read = Must(
       predictor->rows().ReadCells(std::vector<std::string>{"item", "history"},

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/serve/json_questions.h"
 #include "tests/testing/cluster.h"
 
 namespace coxswain::serve {
@@ -24,6 +26,26 @@ std::string ErrorOf(const std::string& body, int64_t max_rows = 100) {
   const auto request = ParsePredictRequest(body, kColumns, max_rows);
   REQUIRE_FALSE(request.ok());
   return std::string(request.status().message());
+}
+
+TEST_CASE("serve json: an answer that would name too many choices is refused", "[serve]") {
+  const auto ask = [](const char* key, int rows, int each, const std::string& row, auto parse) {
+    std::string body = absl::StrCat("{\"", key, "\": ", each, ", \"instances\": [", row);
+    for (int i = 1; i < rows; ++i) absl::StrAppend(&body, ",", row);
+    return parse(body + "]}").status();
+  };
+  const auto predict = [](const std::string& b) { return ParsePredictRequest(b, kColumns, 10000); };
+  const auto recommend = [](const std::string& b) { return ParseRecommendRequest(b, 10000); };
+  const auto nearest = [](const std::string& b) { return ParseNearestRequest(b, 10000); };
+  const std::string row = R"({"user": "ada", "age": 3, "tags": []})";
+  CHECK(ask("more", 500, 1000, row, predict).ok());  // nothing is said of how many
+  CHECK(ask("top", 500, 1000, row, predict).ok());
+  CHECK(ask("top", 501, 1000, row, predict).code() == absl::StatusCode::kOutOfRange);
+  CHECK(ask("k", 500, 1000, R"({"user": "a"})", recommend).ok());
+  const absl::Status refused = ask("k", 501, 1000, R"({"user": "a"})", recommend);
+  CHECK(refused.code() == absl::StatusCode::kOutOfRange);
+  CHECK(absl::StrContains(refused.message(), "found 501 rows with k 1000 each"));
+  CHECK(ask("k", 5001, 100, "\"a\"", nearest).code() == absl::StatusCode::kOutOfRange);
 }
 
 TEST_CASE("serve json: instances and inputs say the same rows", "[serve]") {
