@@ -1,3 +1,4 @@
+// What was read of the file; then opening it, its fields, and the bytes and rows of its groups.
 #include "runtime/data/arrow/arrow_file.h"
 
 #include <algorithm>

@@ -25,8 +25,8 @@ absl::StatusOr<const CoxArrowApi*> LoadArrowPlugin();
 // Thread model: one thread.
 class ArrowFile {
  public:
-  // Errors: those of OpenDataFile, RandomAccessFile and LoadArrowPlugin, where nothing can be said of
-  // the content; InvalidArgument "clicks.parquet: ..." for what is no such file.
+  // Errors: those of OpenDataFile, RandomAccessFile and LoadArrowPlugin, where nothing is known
+  // of the content; InvalidArgument "clicks.parquet: ..." for what is no such file.
   static absl::StatusOr<std::unique_ptr<ArrowFile>> Open(const std::string& path,
                                                          CoxArrowFormat format);
   ~ArrowFile();

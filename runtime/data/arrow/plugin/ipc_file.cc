@@ -22,7 +22,8 @@ using arrow::Status;
 
 constexpr int64_t kTail = 10;  // the length of the footer, and "ARROW1"
 constexpr int kFooterDictionaries = 2, kFooterBatches = 3, kMessageHeader = 2, kBatchLength = 0;
-// A batch or a dictionary in the footer: offset i64, bytes of metadata i32, padding, bytes of the body i64.
+// A batch or a dictionary in the footer: offset i64, bytes of metadata i32, padding, bytes of the
+// body i64.
 constexpr int64_t kBlockBytes = 24;
 
 struct Block {

@@ -90,8 +90,8 @@ TEST_CASE("remote files: an object that cannot be opened by an outage is no chan
     ObjectStore store;
     store.Use();
     const auto spec = Put(files, format, &store);
-    // Of the requests for the object, its footer and the block one after the other is the first that
-    // fails.
+    // Of the requests for the object, its footer and the block, one after the other is the first
+    // that fails.
     int after = 0;
     while (true) {
       const auto data = MustLoad(spec);
