@@ -39,6 +39,12 @@ class Fields {
       return good ? it->get<T>() : Wrong<T>(key, "is no number >= 0");
     }
   }
+  // A number that may be below 0.
+  int64_t Signed(const char* key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end()) return Wrong<int64_t>(key, "is missing");
+    return it->is_number_integer() ? it->get<int64_t>() : Wrong<int64_t>(key, "is no number");
+  }
   Fields Sub(const char* key) const { return Fields(Part(key, /*list=*/false), error_); }
   const Json& List(const char* key) const { return Part(key, /*list=*/true); }
   bool Null(const char* key) const { return json_.contains(key) && json_[key].is_null(); }
@@ -179,7 +185,8 @@ FollowedEpoch ReadFollowed(const Fields& f, std::string* error) {
     data::FollowedFile& file = epoch.files.emplace_back();
     file.path = of_file.Get<std::string>("path");
     file.identity.set_bytes(of_file.Get<int64_t>("bytes"));
-    file.identity.set_modified_ns(of_file.Get<int64_t>("modified_ns"));
+    // Archives may give files a time before 1970.
+    file.identity.set_modified_ns(of_file.Signed("modified_ns"));
     file.identity.set_samples(of_file.Get<uint64_t>("samples"));
   }
   return epoch;

@@ -14,4 +14,10 @@ absl::StatusOr<std::unique_ptr<env::RandomAccessFile>> OpenDataFile(const std::s
   return std::move(remote.file);
 }
 
+bool IsOfOtherSize(const std::string& path, int64_t bytes) {
+  const auto file = OpenDataFile(path);
+  if (!file.ok()) return absl::IsNotFound(file.status());
+  return static_cast<int64_t>((*file)->size()) != bytes;
+}
+
 }  // namespace coxswain::data

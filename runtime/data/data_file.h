@@ -1,6 +1,7 @@
 // A file of data, wherever it is.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -12,5 +13,8 @@ namespace coxswain::data {
 // A file of this machine, or one of an object store. Errors: those of RandomAccessFile::Open and of
 // OpenRemoteFile.
 absl::StatusOr<std::unique_ptr<env::RandomAccessFile>> OpenDataFile(const std::string& path);
+
+// Whether the file is gone, or has another number of bytes; false where that cannot be told.
+bool IsOfOtherSize(const std::string& path, int64_t bytes);
 
 }  // namespace coxswain::data

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/data/names.h"
+#include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::data {
 namespace {
@@ -45,6 +46,15 @@ absl::Status TableRows::EndRow(InputFile* input, int64_t line, int64_t next_line
   chain_.EndRow();
   if (++table_->rows > kMaxRows) return TooManyRows(input->path());
   return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, next_line);
+}
+
+absl::Status TableRows::CheckGroup(const std::string& path, int64_t group, int64_t bytes) const {
+  if (listener_ == nullptr || bytes <= listener_->most_group_bytes()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      path, ": row group ", group, ": the columns that are read have ", BytesText(bytes),
+      ", and a group is read as a whole: wanted at most dataset.memory (",
+      BytesText(listener_->most_group_bytes()),
+      "): write the file with smaller row groups, or raise dataset.memory"));
 }
 
 absl::Status TableRows::EndLines(InputFile* input, int64_t line, int64_t rows) {

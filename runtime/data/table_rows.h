@@ -51,6 +51,8 @@ class RowListener {
   virtual int64_t bytes_left(const InputFile& input) const = 0;
   // The most rows that it may be told of at a time.
   virtual int64_t piece_rows() const = 0;
+  // The most bytes that the columns of a group may have in the file: they are read as a whole.
+  virtual int64_t most_group_bytes() const { return std::numeric_limits<int64_t>::max(); }
 };
 
 // For readers of files: a reader gives each row to all sinks and lists, and adds the used columns
@@ -125,6 +127,9 @@ class TableRows {
   absl::Status StartGroup(const RowGroup& group) {
     return listener_ == nullptr ? absl::OkStatus() : listener_->OnGroup(group);
   }
+  // Errors: ResourceExhausted for a group whose columns have more bytes in the file than the
+  // listener has room for; call it before they are read.
+  absl::Status CheckGroup(const std::string& path, int64_t group, int64_t bytes) const;
   absl::Status EndRows(const std::string& path, int64_t line, int64_t rows);
   // The most rows that may be added between two calls of EndRows.
   int64_t piece_rows() const {

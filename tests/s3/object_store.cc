@@ -59,6 +59,7 @@ class ObjectStore::Impl {
   std::map<std::string, Object> objects ABSL_GUARDED_BY(mu);
   std::set<std::string> denied ABSL_GUARDED_BY(mu);
   int fail ABSL_GUARDED_BY(mu) = 0, fail_by ABSL_GUARDED_BY(mu) = 503;
+  int fail_after ABSL_GUARDED_BY(mu) = 0;
   int requests ABSL_GUARDED_BY(mu) = 0;
   int64_t bytes ABSL_GUARDED_BY(mu) = 0;
   int64_t puts ABSL_GUARDED_BY(mu) = 0;
@@ -77,11 +78,16 @@ class ObjectStore::Impl {
     }
     ++requests;
     const std::string bucket = request.matches[1], key = request.matches[2];
-    if (fail > 0) {
+    if (fail > 0 && --fail_after < 0) {
       --fail;
-      return Refuse(fail_by, fail_by == 503 ? "SlowDown" : "InternalError", response);
+      const char* const code = fail_by == 503 ? "SlowDown" : "InternalError";
+      Refuse(fail_by, fail_by == 403 ? "AccessDenied" : code, response);
+      return KeepWhole(request, response);
     }
-    if (denied.count(bucket) > 0) return Refuse(403, "AccessDenied", response);
+    if (denied.count(bucket) > 0) {
+      Refuse(403, "AccessDenied", response);
+      return KeepWhole(request, response);
+    }
     if (key.empty()) return List(bucket, request, response);
     const auto found = objects.find(absl::StrCat(bucket, "/", key));
     if (found == objects.end()) return Refuse(404, "NoSuchKey", response);
@@ -98,6 +104,18 @@ class ObjectStore::Impl {
   static void Refuse(int status, absl::string_view code, httplib::Response* response) {
     response->status = status;
     response->set_content(ErrorXml(code), "application/xml");
+  }
+
+  // The server would cut the range that is asked for out of what it says of the error.
+  static void KeepWhole(const httplib::Request& request, httplib::Response* response) {
+    if (request.ranges.empty()) return;
+    const std::string body = std::exchange(response->body, "");
+    response->set_chunked_content_provider("application/xml",
+                                           [body](size_t, httplib::DataSink& sink) {
+                                             sink.write(body.data(), body.size());
+                                             sink.done();
+                                             return true;
+                                           });
   }
 
   void List(const std::string& bucket, const httplib::Request& request, httplib::Response* response)
@@ -157,8 +175,9 @@ void ObjectStore::Remove(const std::string& key) {
   impl_->objects.erase(key);
 }
 
-void ObjectStore::FailNext(int requests, int status) {
+void ObjectStore::FailNext(int requests, int status, int after) {
   const absl::MutexLock lock(&impl_->mu);
+  impl_->fail_after = after;
   impl_->fail = requests;
   impl_->fail_by = status;
 }

@@ -22,8 +22,8 @@ class ObjectStore {
   // `key`: "bucket/clicks/day_1.csv".
   void Put(const std::string& key, absl::string_view content);
   void Remove(const std::string& key);
-  // The next requests are answered by that status, such as 503.
-  void FailNext(int requests, int status);
+  // The next requests are answered by that status, such as 503; so many in front of them are not.
+  void FailNext(int requests, int status, int after = 0);
   // Objects of this bucket are refused.
   void Deny(const std::string& bucket);
   // Ranges of objects are answered once so many requests for them are there at the same time; after

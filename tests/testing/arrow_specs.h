@@ -2,6 +2,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -14,9 +15,13 @@
 
 namespace coxswain {
 
-// False, with a warning, where there is no plugin: the test has nothing to test then.
+// False, with a warning, where there is no plugin: the test has nothing to test then. With
+// COXSWAIN_REQUIRE_ARROW, which CTest sets where the plugin is built, that fails the test.
 inline bool HasArrow() {
   const auto api = data::LoadArrowPlugin();
+  if (!api.ok() && std::getenv("COXSWAIN_REQUIRE_ARROW") != nullptr) {
+    FAIL("COXSWAIN_REQUIRE_ARROW is set: " << api.status().message());
+  }
   if (!api.ok()) WARN("skipped, without Apache Arrow: " << api.status().message());
   return api.ok();
 }

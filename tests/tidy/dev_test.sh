@@ -47,7 +47,7 @@ command_line() {
   check "what is no number of minutes is named" contains "found 'soon'" "$out"
   local arguments
   for arguments in 'odr all' 'format all' 'today all' 'strict half' 'strict tests all' 'odr -v' \
-    'sanitizers test_none'; do
+    'sanitizers test_none' 'fuzz none'; do
     # shellcheck disable=SC2086  # words
     out=$("$source_dir/dev" check $arguments 2>&1 >/dev/null)
     equal "check $arguments: exit code" 2 $?
@@ -61,6 +61,26 @@ command_line() {
   equal "fuzzing for no number of seconds, its exit code" 2 $?
   "$source_dir/dev" quickstart --data "$tmp/none.csv" >/dev/null 2>&1
   equal "a missing data file's exit code" 2 $?
+}
+
+# CI runs one turn a day, for 20 minutes.
+fuzzing_has_its_turns() {
+  local turns target line out few=$tmp/few
+  turns=$(grep -oE "^  'fuzz [a-z ]+'" "$source_dir/dev" | tr -d "'")
+  for target in "$source_dir"/tests/fuzz/corpus/*; do
+    check "a turn fuzzes ${target##*/}" grep -qwE "fuzz .*${target##*/}" <<<"$turns"
+  done
+  while read -r line; do
+    # shellcheck disable=SC2086  # words
+    set -- $line
+    check "the turn '$line' leaves time to build it" test "$#" -le 8
+  done <<<"$turns"
+  mkdir -p "$few" "$tmp/fuzzed/tests/fuzz/corpus/wire"
+  cp "$source_dir/dev" "$tmp/fuzzed/"
+  for target in bash dirname readlink; do ln -s "$(command -v "$target")" "$few/"; done
+  out=$(PATH=$few "$tmp/fuzzed/dev" check fuzz wire 2>&1)
+  equal "fuzzing without clang, its exit code" 0 $?
+  check "fuzzing without clang says that it is skipped" contains "check fuzz: SKIPPED" "$out"
 }
 
 package_pairs() {
@@ -297,6 +317,7 @@ quality_is_held_against_what_is_published() {
 
 scripts
 command_line
+fuzzing_has_its_turns
 package_pairs
 stage
 quality_is_held_against_what_is_published

@@ -1,3 +1,4 @@
+// What was read of the file; then opening it, its fields, and the bytes and rows of its groups.
 #include "runtime/data/arrow/arrow_file.h"
 
 #include <algorithm>
@@ -70,17 +71,22 @@ absl::Status ArrowFile::Bytes::Join(absl::Span<const CoxArrowRange> wanted) {
 
 int32_t ArrowFile::ReadBytes(void* context, int64_t offset, int64_t bytes, const void** data,
                              CoxArrowError* error) {
+  auto* const from = static_cast<Bytes*>(context);
   absl::Status status;
-  *data = static_cast<Bytes*>(context)->Find(offset, bytes, &status);
+  *data = from->Find(offset, bytes, &status);
   if (*data != nullptr) return 0;
+  // A range that the file does not have is wrong content.
+  if (!absl::IsInvalidArgument(status)) from->failed = status;
   const size_t length = std::min(status.message().size(), sizeof(error->message) - 1);
   std::memcpy(error->message, status.message().data(), length);
   error->message[length] = 0;
   return static_cast<int32_t>(status.code());
 }
 
-absl::Status ArrowFile::StatusOf(int32_t code, const CoxArrowError& error) const {
+absl::Status ArrowFile::StatusOf(int32_t code, const CoxArrowError& error) {
+  const absl::Status failed = std::exchange(bytes_.failed, absl::OkStatus());
   if (code == 0) return absl::OkStatus();
+  if (!failed.ok()) return failed;
   return absl::Status(static_cast<absl::StatusCode>(code),
                       absl::StrCat(path(), ": ", Message(error)));
 }
@@ -95,9 +101,13 @@ absl::StatusOr<std::unique_ptr<ArrowFile>> ArrowFile::Open(const std::string& pa
   const CoxArrowSource source = {&file->bytes_, file->bytes(), ReadBytes};
   CoxArrowError error = {};
   const int32_t code = (*api)->open(format, &source, &file->file_, &error);
-  if (code != 0) {
+  const bool readable = file->bytes_.failed.ok();
+  const absl::Status opened = file->StatusOf(code, error);
+  if (!opened.ok() && !readable) return opened;
+  if (!opened.ok()) {
+    // Arrow's errors of input and output are of the content, too: bytes that end too early.
     return absl::Status(
-        static_cast<absl::StatusCode>(code),
+        absl::IsDataLoss(opened) ? absl::StatusCode::kInvalidArgument : opened.code(),
         absl::StrCat(path, ": wanted ", format == COX_ARROW_PARQUET ? "a Parquet" : "an Arrow IPC",
                      " file, found ", file->bytes(), " bytes that are none: ", Message(error)));
   }
@@ -151,6 +161,16 @@ absl::StatusOr<int64_t> ArrowFile::Rows(int64_t group) {
   int64_t rows = 0;
   RETURN_IF_ERROR(RangesOf(group, {}, &rows).status());
   return rows;
+}
+
+absl::StatusOr<int64_t> ArrowFile::GroupBytes(int64_t group, absl::Span<const int32_t> fields) {
+  int64_t rows = 0, bytes = 0;
+  ASSIGN_OR_RETURN(const auto ranges, RangesOf(group, fields, &rows));
+  for (const CoxArrowRange& range : ranges) {
+    // What makes no sense is found out when it is read.
+    bytes += std::clamp<int64_t>(range.bytes, 0, this->bytes());
+  }
+  return bytes;
 }
 
 absl::StatusOr<ArrowFile::Group> ArrowFile::LoadGroup(int64_t group,

@@ -25,8 +25,8 @@ absl::StatusOr<const CoxArrowApi*> LoadArrowPlugin();
 // Thread model: one thread.
 class ArrowFile {
  public:
-  // Errors: those of RandomAccessFile and LoadArrowPlugin; InvalidArgument "clicks.parquet: ..."
-  // for what is no such file.
+  // Errors: those of OpenDataFile, RandomAccessFile and LoadArrowPlugin, where nothing is known
+  // of the content; InvalidArgument "clicks.parquet: ..." for what is no such file.
   static absl::StatusOr<std::unique_ptr<ArrowFile>> Open(const std::string& path,
                                                          CoxArrowFormat format);
   ~ArrowFile();
@@ -45,6 +45,8 @@ class ArrowFile {
 
   // Of a row group.
   absl::StatusOr<int64_t> Rows(int64_t group);
+  // How many bytes LoadGroup reads.
+  absl::StatusOr<int64_t> GroupBytes(int64_t group, absl::Span<const int32_t> fields);
   // Reads the bytes of some fields of a group, and nothing else. The hash is of these bytes and of
   // the fields' types. Errors: InvalidArgument for ranges that the file does not have; those of
   // RandomAccessFile.
@@ -70,6 +72,8 @@ class ArrowFile {
     std::unique_ptr<env::RandomAccessFile> file;
     std::vector<Range> ranges;
 
+    absl::Status failed;  // of the file itself, in the call of the plugin that is going on
+
     // Null where the file has no such range, or cannot be read: then `status` says why.
     const char* Find(int64_t offset, int64_t bytes, absl::Status* status);
     // Loads ranges, those that are near each other as one, with what lies between them.
@@ -79,8 +83,9 @@ class ArrowFile {
   explicit ArrowFile(const CoxArrowApi* api) : api_(api) {}
   static int32_t ReadBytes(void* context, int64_t offset, int64_t bytes, const void** data,
                            CoxArrowError* error);
-  // The status of a call's code.
-  absl::Status StatusOf(int32_t code, const CoxArrowError& error) const;
+  // The status of a call's code: of a file that cannot be read the error of the file, of which the
+  // plugin knows no more than words.
+  absl::Status StatusOf(int32_t code, const CoxArrowError& error);
   absl::StatusOr<absl::Span<const CoxArrowRange>> RangesOf(int64_t group,
                                                            absl::Span<const int32_t> fields,
                                                            int64_t* rows);

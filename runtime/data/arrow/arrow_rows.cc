@@ -13,6 +13,7 @@
 #include "runtime/data/arrow/arrow_file.h"
 #include "runtime/data/arrow/open_arrow_files.h"
 #include "runtime/data/column_values.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/names.h"
 
 namespace coxswain::data {
@@ -23,6 +24,15 @@ namespace {
 constexpr int64_t kBatchRows = 65536;
 // What stands in the chain of rows for a value that is missing.
 constexpr uint64_t kMissingInChain = 0x6d697373696e6721u;
+
+// The error of a block that cannot be read. A store that does not answer says nothing of the file.
+absl::Status WhyUnread(const FileBlock& block, const absl::Status& failed) {
+  if (!block.changed) return failed;
+  // What the file says of itself is not what it said when it was indexed.
+  if (absl::IsInvalidArgument(failed) || absl::IsNotFound(failed)) return block.changed();
+  // It may have become shorter after it was opened.
+  return IsOfOtherSize(block.path, block.file_bytes) ? block.changed() : failed;
+}
 
 class RowsReader {
  public:
@@ -106,6 +116,8 @@ absl::Status RowsReader::ReadGroups(int64_t first, int64_t end) {
       line += rows;
       continue;
     }
+    ASSIGN_OR_RETURN(const int64_t bytes, file_.GroupBytes(group, fields_));
+    RETURN_IF_ERROR(rows_.CheckGroup(file_.path(), group, bytes));
     ASSIGN_OR_RETURN(const ArrowFile::Group loaded, file_.LoadGroup(group, fields_));
     rows_.AddContent(loaded.hash);
     const double share = static_cast<double>(rows) / static_cast<double>(all);
@@ -122,8 +134,7 @@ absl::Status RowsReader::ReadGroups(int64_t first, int64_t end) {
 
 absl::Status RowsReader::ReadBlock(const FileBlock& block) {
   if (block.rows == 0) return absl::OkStatus();
-  const absl::Status loaded = LoadBlock(block);
-  if (!loaded.ok()) return block.changed ? block.changed() : loaded;
+  RETURN_IF_ERROR(LoadBlock(block));
   return ReadRows(block.group, block.group_row, block.group_row + block.rows,
                   block.first_line - block.group_row);
 }
@@ -131,12 +142,15 @@ absl::Status RowsReader::ReadBlock(const FileBlock& block) {
 // Errors: also for a group that is not the one that was indexed.
 absl::Status RowsReader::LoadBlock(const FileBlock& block) {
   const auto wrong = [&](absl::string_view what) {
-    return absl::DataLossError(absl::StrCat(file_.path(), ": row group ", block.group, ": ", what));
+    return block.changed ? block.changed()
+                         : absl::DataLossError(
+                               absl::StrCat(file_.path(), ": row group ", block.group, ": ", what));
   };
   if (block.group >= file_.groups()) return wrong("there is none of that number");
-  ASSIGN_OR_RETURN(const ArrowFile::Group loaded, file_.LoadGroup(block.group, fields_));
-  if (block.changed && loaded.hash != block.hash) return wrong("its content is another");
-  if (block.group_row + block.rows <= loaded.rows) return absl::OkStatus();
+  const auto loaded = file_.LoadGroup(block.group, fields_);
+  if (!loaded.ok()) return WhyUnread(block, loaded.status());
+  if (block.changed && loaded->hash != block.hash) return block.changed();
+  if (block.group_row + block.rows <= loaded->rows) return absl::OkStatus();
   return wrong("it has fewer rows");
 }
 
@@ -243,9 +257,7 @@ absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, Table
   auto file = files.Take(block.path, format);
   // It was one of this format when it was indexed.
   const bool indexed = block.changed != nullptr;
-  if (indexed && (absl::IsInvalidArgument(file.status()) || absl::IsDataLoss(file.status()))) {
-    return block.changed();
-  }
+  if (indexed && absl::IsInvalidArgument(file.status())) return block.changed();
   RETURN_IF_ERROR(file.status());
   if (indexed && file->file->bytes() != block.file_bytes) return block.changed();
   RowsReader reader(file->file.get(), rows);

@@ -27,7 +27,8 @@ absl::Status ReadArrowRows(CoxArrowFormat format, const std::string& path, Table
 // The same of groups [first, end).
 absl::Status ReadArrowGroupRows(CoxArrowFormat format, const std::string& path, int64_t first,
                                 int64_t end, TableRows* rows);
-// The same of a row group, or of some of its rows. Errors: also block.changed(), where it has it.
+// The same of a row group, or of some of its rows. Errors: also block.changed(), where it has it
+// and the file is gone, or has another size or another content.
 absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, TableRows* rows);
 
 }  // namespace coxswain::data

@@ -41,6 +41,7 @@ class BlockCutter final : public RowListener {
   absl::Status OnEnd(InputFile* input) override;
   absl::Status OnGroup(const RowGroup& group) override;
   absl::Status OnGroupRows(int64_t rows) override;
+  int64_t most_group_bytes() const override { return sizes_.memory; }
   int64_t bytes_left(const InputFile& input) const override {
     // One row after the other until the block's first query is over.
     if (leads_) return 1;

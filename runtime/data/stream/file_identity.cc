@@ -74,10 +74,13 @@ absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path) {
 absl::Status ChangedError(const std::string& path, const proto::IndexedFile& indexed) {
   const auto file = OpenDataFile(path);
   const int64_t bytes = file.ok() ? static_cast<int64_t>((*file)->size()) : -1;
+  // It may be out of reach by now: who calls this has seen that it is another one.
+  const std::string found = file.ok() ? Describe(bytes, (*file)->modified_ns())
+                            : absl::IsNotFound(file.status()) ? "none"
+                                                              : "another content";
   return absl::FailedPreconditionError(
       absl::StrCat(path, ": changed since it was indexed: wanted ",
-                   Describe(indexed.bytes(), indexed.modified_ns()), ", found ",
-                   file.ok() ? Describe(bytes, (*file)->modified_ns()) : "none",
+                   Describe(indexed.bytes(), indexed.modified_ns()), ", found ", found,
                    bytes == indexed.bytes() ? " and other content" : ""));
 }
 

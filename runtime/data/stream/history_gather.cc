@@ -43,11 +43,22 @@ absl::Status HistoryGather::ReadRow(size_t row) {
   return absl::OkStatus();
 }
 
+absl::Status HistoryGather::CheckBatch(size_t row) const {
+  if (all_.size() <= static_cast<size_t>(bytes) / sizeof(int64_t)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("feature ", feature, ": the first ", row + 1, " of a batch's ", rows.size(),
+                   " examples have ", all_.size(), " values, which do not fit dataset.memory (",
+                   BytesText(bytes),
+                   "): wanted a history with max_values, or smaller ones, a smaller batch, or "
+                   "a larger dataset.memory"));
+}
+
 absl::Status HistoryGather::Fill(Tensor* values, Tensor* offsets) {
   std::vector<int64_t> sizes;
   for (size_t row = 0; row < rows.size(); ++row) {
     const size_t before = all_.size();
     RETURN_IF_ERROR(ReadRow(row));
+    RETURN_IF_ERROR(CheckBatch(row));
     sizes.push_back(static_cast<int64_t>(all_.size() - before));
     if (all_.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) break;
   }

@@ -15,12 +15,12 @@ namespace coxswain::data {
 
 // Thread model: one thread.
 struct HistoryGather {
-  // `most_bytes`: that the values of a row may take.
+  // `most_bytes`: that the values of a row may take, and those of a batch.
   HistoryGather(const GroupFile& from, int64_t most_bytes)
       : file(from), most(0), bytes(most_bytes) {}
 
   // Makes the columns .values and .offsets. Errors: those of GroupFile; ResourceExhausted for a
-  // group with more values than fit, or a batch with 2^31 values.
+  // group or a batch with more values than fit, or a batch with 2^31 values.
   absl::Status Fill(Tensor* values, Tensor* offsets);
 
   const GroupFile& file;
@@ -35,6 +35,8 @@ struct HistoryGather {
 
  private:
   absl::Status ReadRow(size_t row);
+  // Whether the values of the batch up to this row fit.
+  absl::Status CheckBatch(size_t row) const;
 
   std::vector<int64_t> all_;    // of the batch
   std::vector<int64_t> group_;  // of a row

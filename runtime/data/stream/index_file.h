@@ -23,7 +23,9 @@ absl::Status WriteIndex(env::FileSystem* files, const std::string& path,
 // Errors: NotFound; DataLoss for a file that is damaged.
 absl::StatusOr<proto::DatasetIndex> ReadIndex(env::FileSystem* files, const std::string& path);
 
-// The index is of this spec, and its files are as they were. Errors: FailedPrecondition.
+// The index is of this spec, and its files are as they were; on another machine (`same_machine`
+// false) those of blocks in object stores are left to who reads the blocks, see checked_files.h.
+// Errors: FailedPrecondition; those of CheckUnchanged.
 absl::Status CheckIndex(const proto::DatasetSpec& spec, const proto::DatasetIndex& index,
                         bool same_machine);
 

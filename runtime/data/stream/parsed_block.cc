@@ -43,6 +43,7 @@ int64_t BytesOf(const RaggedIds& lists) {
 absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::IndexedBlock& block) {
   const std::string& path = data.path(block);
   const proto::IndexedFile& indexed = data.index->files(block.file());
+  RETURN_IF_ERROR(data.checked->Check(path, indexed));
   FileBlock read;
   read.path = path;
   read.first_line = block.line();
@@ -81,9 +82,7 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   if (!status.ok() && copy != nullptr) return Annotate(status, path);
   if (!status.ok()) {
     // It may have become shorter after it was opened.
-    const auto again = OpenDataFile(path);
-    const bool same = again.ok() && static_cast<int64_t>((*again)->size()) == indexed.bytes();
-    return same ? status : changed();
+    return IsOfOtherSize(path, indexed.bytes()) ? changed() : status;
   }
   StreamHash hash;
   hash.Update(absl::string_view(bytes.data(), bytes.size()));
@@ -292,6 +291,7 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
   }
   data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
   data->kept = std::make_shared<KeptFiles>();
+  data->checked = std::make_shared<CheckedFiles>();
   data->arrow = std::make_shared<OpenArrowFiles>();
   data->groups = std::make_shared<GroupFiles>(data->spec.stream());
   FindTargets(data.get());

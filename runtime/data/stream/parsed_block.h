@@ -14,6 +14,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/row_places.h"
 #include "runtime/data/split.h"
+#include "runtime/data/stream/checked_files.h"
 #include "runtime/data/stream/group_file.h"
 #include "runtime/data/stream/held_out_rows.h"
 #include "runtime/data/stream/kept_files.h"
@@ -80,6 +81,7 @@ struct StreamedSpec {
   std::shared_ptr<ReadsAhead> ahead;          // thread-safe
   std::shared_ptr<GroupFiles> groups;         // thread-safe
   std::optional<GroupTarget> history, known;  // those that the spec's batches have values of
+  std::shared_ptr<CheckedFiles> checked;      // thread-safe
 
   const std::string& path(int file) const;  // by its number in the index
   int64_t bytes() const;                    // what it takes of `dataset.memory`

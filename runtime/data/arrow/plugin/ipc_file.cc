@@ -21,15 +21,32 @@ using arrow::Result;
 using arrow::Status;
 
 constexpr int64_t kTail = 10;  // the length of the footer, and "ARROW1"
-constexpr int kFooterBatches = 3, kMessageHeader = 2, kBatchLength = 0;
-// A batch in the footer: offset i64, bytes of metadata i32, padding, bytes of the body i64.
+constexpr int kFooterDictionaries = 2, kFooterBatches = 3, kMessageHeader = 2, kBatchLength = 0;
+// A batch or a dictionary in the footer: offset i64, bytes of metadata i32, padding, bytes of the
+// body i64.
 constexpr int64_t kBlockBytes = 24;
 
 struct Block {
   int64_t offset = 0;
-  int64_t bytes = 0;
-  int64_t rows = 0;
+  int32_t metadata = 0;  // bytes
+  int64_t body = 0;
+  int64_t rows = 0;  // of a batch
+
+  CoxArrowRange range() const { return {offset, metadata + body}; }
 };
+
+// Errors: where it lies outside of a file of this size.
+Result<Block> ReadBlock(const char* data, int64_t size) {
+  Block block;
+  std::memcpy(&block.offset, data, sizeof(block.offset));
+  std::memcpy(&block.metadata, data + 8, sizeof(block.metadata));
+  std::memcpy(&block.body, data + 16, sizeof(block.body));
+  if (block.offset < 0 || block.metadata < 8 || block.body < 0 || block.offset > size ||
+      block.metadata > size || block.body > size) {
+    return Status::Invalid("a batch outside of the file");
+  }
+  return block;
+}
 
 class IpcFile final : public File {
  public:
@@ -45,12 +62,13 @@ class IpcFile final : public File {
 
  private:
   Status ReadFooter();
-  Status AddBlock(const char* block);
+  Status AddBatch(const char* data);
   Status CheckGroup(int64_t group) const;
 
   std::shared_ptr<HostFile> bytes_;
   std::vector<Block> blocks_;
-  std::vector<int32_t> columns_;  // of the reader
+  std::vector<CoxArrowRange> dictionaries_;  // every batch may use all of them
+  std::vector<int32_t> columns_;             // of the reader
   std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
 };
 
@@ -76,28 +94,23 @@ Status IpcFile::ReadFooter() {
   const char* const data = reinterpret_cast<const char*>(footer->data());
   const auto root = FlatTable::Root(data, length);
   const auto batches = root ? root->Structs(kFooterBatches, kBlockBytes) : std::nullopt;
-  if (!batches) return Status::Invalid("a broken footer");
+  const auto dictionaries = root ? root->Structs(kFooterDictionaries, kBlockBytes) : std::nullopt;
+  if (!batches || !dictionaries) return Status::Invalid("a broken footer");
+  for (int64_t i = 0; i < dictionaries->count; ++i) {
+    ARROW_ASSIGN_OR_RAISE(const Block block, ReadBlock(dictionaries->data + i * kBlockBytes, size));
+    dictionaries_.push_back(block.range());
+  }
   for (int64_t i = 0; i < batches->count; ++i) {
-    ARROW_RETURN_NOT_OK(AddBlock(batches->data + i * kBlockBytes));
+    ARROW_RETURN_NOT_OK(AddBatch(batches->data + i * kBlockBytes));
   }
   return Status::OK();
 }
 
-Status IpcFile::AddBlock(const char* block) {
-  Block added;
-  int32_t metadata = 0;
-  int64_t body = 0;
-  std::memcpy(&added.offset, block, sizeof(added.offset));
-  std::memcpy(&metadata, block + 8, sizeof(metadata));
-  std::memcpy(&body, block + 16, sizeof(body));
+Status IpcFile::AddBatch(const char* data) {
   ARROW_ASSIGN_OR_RAISE(const int64_t size, bytes_->GetSize());
-  if (added.offset < 0 || metadata < 8 || body < 0 || added.offset > size || metadata > size ||
-      body > size) {
-    return Status::Invalid("a batch outside of the file");
-  }
-  added.bytes = metadata + body;
+  ARROW_ASSIGN_OR_RAISE(Block added, ReadBlock(data, size));
   // A mark of 4 bytes (older files have none), the length, the message.
-  ARROW_ASSIGN_OR_RAISE(const auto bytes, bytes_->ReadAt(added.offset, metadata));
+  ARROW_ASSIGN_OR_RAISE(const auto bytes, bytes_->ReadAt(added.offset, added.metadata));
   int32_t mark = 0;
   if (bytes->size() < 8) return Status::Invalid("a batch outside of the file");
   std::memcpy(&mark, bytes->data(), sizeof(mark));
@@ -122,7 +135,10 @@ Result<int64_t> IpcFile::Group(int64_t group, const std::vector<int32_t>& column
   ARROW_RETURN_NOT_OK(CheckGroup(group));
   const Block& block = blocks_[static_cast<size_t>(group)];
   ranges->clear();
-  if (!columns.empty()) ranges->push_back({block.offset, block.bytes});
+  if (columns.empty()) return block.rows;
+  // A column of categories has numbers in the batch: which texts they mean is in a dictionary.
+  *ranges = dictionaries_;
+  ranges->push_back(block.range());
   return block.rows;
 }
 

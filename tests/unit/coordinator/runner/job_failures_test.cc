@@ -268,5 +268,20 @@ TEST_CASE("a run's state has the files that came while it ran, and where it is i
   CHECK(resumed.meter.examples == 30);
 }
 
+TEST_CASE("a run's state can be read where a file that came is of a time before 1970", "[job]") {
+  RunTracker tracker(Fresh(), EpochSizes::Listed(kBatch), /*errors_end_job=*/true);
+  FollowedEpoch epoch;
+  epoch.examples = 20;
+  epoch.files.resize(1);
+  epoch.files[0].path = "/clicks/old.csv";
+  epoch.files[0].identity.set_modified_ns(-86'400'000'000'001);
+  tracker.AddEpoch(epoch);
+  const auto read = ParseRunState(tracker.ToJson());
+  INFO(read.status().ToString());
+  REQUIRE(read.ok());
+  REQUIRE(read->followed.size() == 1);
+  CHECK(read->followed[0].files[0].identity.modified_ns() == -86'400'000'000'001);
+}
+
 }  // namespace
 }  // namespace coxswain::runner

@@ -86,6 +86,31 @@ TEST_CASE("arrow: what is no whole file, or is another one by now, is an error",
   }
 }
 
+TEST_CASE("arrow: files that differ only in a dictionary are different data", "[arrow]") {
+  if (!HasArrow()) return;
+  DataFiles files;
+  // The same numbers in all batches, for other texts of the same lengths.
+  std::string other = Csv(300);
+  for (size_t at = 0; (at = other.find(",d", at)) != std::string::npos; ++at) {
+    if (at + 2 < other.size() && other[at + 2] >= '0' && other[at + 2] <= '9') other[at + 1] = 'e';
+  }
+  std::vector<std::string> types = kTypes;
+  types.insert(types.begin(), "plain");
+  const std::string first =
+      WriteParquet(files, files.Write("a.csv", Csv(300)), "a.arrow", 100, types);
+  const std::string second =
+      WriteParquet(files, files.Write("b.csv", other), "b.arrow", 100, types);
+  REQUIRE(std::filesystem::file_size(first) == std::filesystem::file_size(second));
+  const auto a = MustLoad(Spec("arrow", first)), b = MustLoad(Spec("arrow", second));
+  CHECK(a->fingerprint() != b->fingerprint());
+  const auto data = MustLoad(Streamed(files, Spec("arrow", first), 1000, 1, 64 << 10));
+  REQUIRE(data->Read({Part::kTraining, 0, 0, 10}).ok());
+  std::filesystem::rename(second, first);
+  const auto batch = data->Read({Part::kTraining, 0, 200, 210});
+  CHECK(absl::IsFailedPrecondition(batch.status()));
+  CHECK_THAT(std::string(batch.status().message()), Contains("a.arrow: changed since"));
+}
+
 TEST_CASE("arrow: bytes that are changed anywhere end in an error or in data, never in a crash",
           "[arrow]") {
   if (!HasArrow()) return;

@@ -147,6 +147,35 @@ TEST_CASE("parquet: a file that changes, shrinks or goes in training is an error
   }
 }
 
+TEST_CASE("parquet: a row group that does not fit memory is refused when the index is made",
+          "[arrow]") {
+  if (!HasArrow()) return;
+  DataFiles files;
+  std::string csv = "n,noise\n";
+  for (int i = 0; i < 20'000; ++i) absl::StrAppend(&csv, i, ".5,", i * 7919, "x", i, "\n");
+  files.Write("a.csv", csv);
+  const std::vector<std::string> types = {"plain", "n:f64", "noise:text"};
+  for (const std::string format : {"parquet", "arrow"}) {
+    INFO(format);
+    const auto write = [&](int rows_per_group) {
+      return WriteParquet(files, files.Path("a.csv"), "a." + format, rows_per_group, types);
+    };
+    auto spec = ParquetSpec(write(20'000));
+    spec.set_format(format);
+    AddNumeric(&spec, "n");
+    // 8 bytes a number; of a batch of Arrow's own the noise counts, too.
+    const auto error = LoadError(Streamed(files, spec, 1000, 1, 100 << 10));
+    CHECK_THAT(error, Contains("a." + format + ": row group 0: the columns that are read have ") &&
+                          Contains("KiB") && Contains("dataset.memory (100 KiB)") &&
+                          Contains("smaller row groups"));
+    CHECK(MustLoad(Streamed(files, spec, 1000, 1, 1 << 20))->num_examples(Part::kTraining) > 0);
+    write(2'000);
+    CHECK(MustLoad(Streamed(files, spec, 1000, 1, 100 << 10))->num_examples(Part::kTraining) > 0);
+    // In memory all of it is held anyway.
+    CHECK(MustLoad(spec)->index() == nullptr);
+  }
+}
+
 TEST_CASE("parquet: bytes that are changed anywhere end in an error or in data, never in a crash",
           "[arrow]") {
   if (!HasArrow()) return;

@@ -184,6 +184,24 @@ TEST_CASE("histories, streamed: several files, test files, joined columns, cross
   CheckSameHistories(files, spec);
 }
 
+TEST_CASE("histories, streamed: a batch whose values do not fit memory says what would do") {
+  DataFiles files;
+  std::string csv = "user,item,t,y\n";
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&csv, "u0,i", i % 30, ",", i, ",", i % 2, "\n");
+  auto spec = Spec(files.Write("a.csv", csv));
+  AddHistory(&spec, "", 0);
+  // One group of some 700 values, 5,600 bytes, fits; those of 32 examples do not.
+  const auto data = MustLoad(Streamed(files, spec, 500, 1, 100'000));
+  CHECK(data->Read({Part::kTraining, 0, 0, 8}).ok());
+  const auto batch = data->Read({Part::kTraining, 0, 0, 32});
+  CHECK(absl::IsResourceExhausted(batch.status()));
+  CHECK_THAT(std::string(batch.status().message()),
+             Contains("feature seen") && Contains("32 examples") &&
+                 Contains("do not fit dataset.memory (97.66 KiB)") && Contains("max_values"));
+  spec.mutable_features(1)->set_max_values(50);
+  CHECK(MustLoad(Streamed(files, spec, 500, 1, 100'000))->Read({Part::kTraining, 0, 0, 32}).ok());
+}
+
 TEST_CASE("histories, streamed: JSON lines") {
   const DataFiles files;
   std::string text;
