@@ -138,10 +138,10 @@ class FunctionBuilder {
   // Of a variable of several shards each takes its part once, but not all at the same moment.
   Operation Assign(const Variable& variable, Output value);
   Operation AssignAdd(const Variable& variable, Output value);
-  // Adds to a variable of one number and returns what it was before, at once: no two closures get
-  // the same number from a counter, and one that runs again, because its worker was lost, gets the
-  // one that it had. After the loss of a PS closures that run again have numbers anew; those of one
-  // synchronous step all get the number from before the step. Once a variable and function. Errors
+  // Adds to one number and returns what it was before: no two closures get the same number, and one
+  // that is tried again gets the one that it had, but anew after the loss of a PS. The closures of
+  // a kSync step all get the number from before it; steps of kHybrid and of microbatches take no
+  // such function (ClusterCoordinator::ScheduleStep). Once a variable and function. Errors
   // (sticky): InvalidArgument for a variable of several numbers.
   Output FetchAdd(const Variable& variable, Output value);
   // TensorFlow's tf.keras.metrics.Mean: the values are counted, or weighed by `weights` of the same
