@@ -9,7 +9,7 @@ namespace coxswain::ps {
 
 bool SyncSteps::Applied(const SyncStep& step) const {
   if (!step.free) return Applied(step.first);
-  return step.end() <= low_water_ || applied_free_.contains(step.first);
+  return step.end() <= low_water_ || applied_steps_.contains(step.first);
 }
 
 absl::Status SyncSteps::Check(const SyncStep& step, ClosureId closure) const {
@@ -17,6 +17,7 @@ absl::Status SyncSteps::Check(const SyncStep& step, ClosureId closure) const {
     return absl::InvalidArgumentError(absl::StrCat("closure ", closure, " is not one of the ",
                                                    step.closures(), " from ", step.first, " on"));
   }
+  if (!step.free) RETURN_IF_ERROR(CheckOrder(step, closure));
   if (Applied(step)) return absl::OkStatus();
   const auto found = open_.find(step.first);
   if (found == open_.end()) {
@@ -33,6 +34,23 @@ absl::Status SyncSteps::Check(const SyncStep& step, ClosureId closure) const {
   return absl::InvalidArgumentError(absl::StrCat("closure ", closure, ": the step from ",
                                                  step.first, " on had ", known.count,
                                                  " closures, found ", step.count));
+}
+
+absl::Status SyncSteps::CheckOrder(const SyncStep& step, ClosureId closure) const {
+  const auto wrong = [&](absl::string_view what, ClosureId other) {
+    return absl::InternalError(absl::StrCat("closure ", closure,
+                                            " is of the synchronous step from ", step.first,
+                                            " on, and ", what, " from ", other, " on"));
+  };
+  if (Applied(step.first)) {
+    // Of those that are over nobody waits for what comes late.
+    const bool known = step.end() <= low_water_ || applied_steps_.contains(step.first);
+    return known ? absl::OkStatus() : wrong("was overtaken by the one", applied_);
+  }
+  const auto earlier = std::find_if(open_.begin(), open_.lower_bound(step.first),
+                                    [](const auto& open) { return !open.second.step.free; });
+  if (earlier == open_.lower_bound(step.first)) return absl::OkStatus();
+  return wrong("not applied is the one", earlier->first);
 }
 
 bool SyncSteps::Holds(const SyncStep& step, ClosureId closure, const graph::Update& update) const {
@@ -86,11 +104,8 @@ std::optional<SyncSteps::Ready> SyncSteps::HeldEverywhere(const SyncStep& step, 
 SyncSteps::Ready SyncSteps::TakeReady(const SyncStep& step) {
   Ready ready{step, std::move(At(step).of)};
   open_.erase(step.first);
-  if (step.free) {
-    applied_free_.insert(step.first);
-  } else {
-    applied_ = step.first;
-  }
+  applied_steps_.insert(step.first);
+  if (!step.free) applied_ = step.first;
   return ready;
 }
 
@@ -120,8 +135,8 @@ absl::StatusOr<std::optional<SyncSteps::Ready>> SyncSteps::Choose(
 void SyncSteps::SetLowWater(ClosureId closure) {
   if (closure <= low_water_) return;
   low_water_ = closure;
-  if (applied_free_.empty() && open_.empty()) return;
-  applied_free_.erase(applied_free_.begin(), applied_free_.lower_bound(closure));
+  if (applied_steps_.empty() && open_.empty()) return;
+  applied_steps_.erase(applied_steps_.begin(), applied_steps_.lower_bound(closure));
   std::erase_if(open_, [closure](const auto& open) {
     return open.second.step.free && open.second.step.end() <= closure;
   });
@@ -129,7 +144,7 @@ void SyncSteps::SetLowWater(ClosureId closure) {
 
 void SyncSteps::Clear() {
   applied_ = 0;
-  applied_free_.clear();
+  applied_steps_.clear();
   low_water_ = 0;
   open_.clear();
 }

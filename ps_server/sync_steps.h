@@ -64,7 +64,9 @@ class SyncSteps {
   bool Applied(const SyncStep& step) const;
 
   // Errors: InvalidArgument for a closure whose step was said to be another one, or that is of one
-  // step more than can be open.
+  // step more than can be open. Internal for one whose step is not the next one here: an earlier
+  // one is open, or a later one was applied without it. The coordinator sees to it that neither
+  // happens; if it were wrong, the job would end rather than lose a step.
   absl::Status Check(const SyncStep& step, ClosureId closure) const;
   // Whether there is an update by this closure, shard and key.
   bool Holds(const SyncStep& step, ClosureId closure, const graph::Update& update) const;
@@ -93,7 +95,7 @@ class SyncSteps {
   void Clear();
   size_t open() const { return open_.size(); }
   // Whether there were any since then.
-  bool used() const { return applied_ != 0 || !applied_free_.empty() || !open_.empty(); }
+  bool used() const { return applied_ != 0 || !applied_steps_.empty() || !open_.empty(); }
 
  private:
   struct Open {
@@ -101,11 +103,12 @@ class SyncSteps {
     uint32_t everywhere = 0;  // closures
     std::map<ClosureId, Contribution> of;
   };
+  absl::Status CheckOrder(const SyncStep& step, ClosureId closure) const;
   Open& At(const SyncStep& step);
   Ready TakeReady(const SyncStep& step);
 
-  ClosureId applied_ = 0;  // the newest that is not free, by its first closure
-  std::set<ClosureId> applied_free_;
+  ClosureId applied_ = 0;              // the newest that is not free, by its first closure
+  std::set<ClosureId> applied_steps_;  // all that are not below the low-water mark, free or not
   ClosureId low_water_ = 0;
   std::map<ClosureId, Open> open_;
 };

@@ -110,6 +110,14 @@ absl::Status ClusterCoordinator::CheckStep(const RemoteFunction& function,
                                                    tickets.size()));
   }
   for (const Ticket& ticket : tickets) RETURN_IF_ERROR(CheckCall(function, ticket, arguments));
+  // Its addition would be held until all of the update are there, and others would read the same
+  // number meanwhile.
+  if (consistency_.mode != ConsistencyMode::kSync && !function.state_->fetched.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "function '", function.name(), "' takes numbers from '", function.state_->fetched,
+        "' (FetchAdd), which updates of several batches (kHybrid, or accumulate) would give twice; "
+        "wanted AssignAdd, or a function of its own that is given to Schedule"));
+  }
   return absl::OkStatus();
 }
 

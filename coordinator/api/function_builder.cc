@@ -35,25 +35,41 @@ Output As(FunctionBuilder* f, Output x, DType dtype) {
   return f->type(x).dtype == dtype ? x : f->Cast(x, dtype);
 }
 
-// The sum of the squares of all gradients.
+// In which a gradient is clipped: bf16 is too coarse, and f64 must lose nothing.
+DType WorkDType(FunctionBuilder* f, Output gradient) {
+  return f->type(gradient).dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+}
+
+Output ScalarOf(FunctionBuilder* f, double value, DType dtype) {
+  return dtype == DType::kF64 ? f->Constant(Tensor::Scalar<double>(value))
+                              : f->Scalar(static_cast<float>(value));
+}
+
+// The sum of the squares of all gradients, in f64 where one of them is.
 Output SquaredNorm(FunctionBuilder* f, const std::vector<Output*>& gradients) {
   std::vector<Output> sums;
+  DType dtype = DType::kF32;
   for (const Output* gradient : gradients) {
-    sums.push_back(f->Sum(f->Square(As(f, *gradient, DType::kF32))));
+    const DType own = WorkDType(f, *gradient);
+    sums.push_back(f->Sum(f->Square(As(f, *gradient, own))));
+    if (own == DType::kF64) dtype = own;
   }
+  for (Output& sum : sums) sum = As(f, sum, dtype);
   return sums.size() == 1 ? sums[0] : f->Op("AddN", sums);
 }
 
-// Multiplies by limit / max(norm, limit). Gradients that are sent as bf16 stay bf16. Squares of
-// finite numbers above 1.8e19 are infinite, and the factor would be 0: that is an error.
+// Multiplies by limit / max(norm, limit), which is 1 where nothing is to be clipped. Gradients that
+// are sent as bf16 stay bf16. Squares of finite numbers above 1.8e19 are infinite in f32, and the
+// factor would be 0: that is an error.
 void ScaleToNorm(FunctionBuilder* f, const std::vector<Output*>& gradients, float limit,
                  const std::string& of) {
   const Output norm =
       f->Op("CheckGradient", {f->Sqrt(SquaredNorm(f, gradients))}, {{"variable", of}});
-  const Output factor = f->Div(f->Scalar(limit), f->Op("Maximum", {norm, f->Scalar(limit)}));
+  const Output most = ScalarOf(f, limit, f->type(norm).dtype);
+  const Output factor = f->Div(most, f->Op("Maximum", {norm, most}));
   for (Output* gradient : gradients) {
-    const DType dtype = f->type(*gradient).dtype;
-    *gradient = As(f, f->Mul(As(f, *gradient, DType::kF32), factor), dtype);
+    const DType dtype = f->type(*gradient).dtype, work = WorkDType(f, *gradient);
+    *gradient = As(f, f->Mul(As(f, *gradient, work), As(f, factor, work)), dtype);
   }
 }
 
@@ -68,9 +84,10 @@ void Clip(FunctionBuilder* f, const GradientClip& clip, const GradientsOf& gradi
   }
   if (clip.by != GradientClip::By::kValue) return;
   for (Output* gradient : all) {
-    const DType dtype = f->type(*gradient).dtype;
-    const Output low = f->Op("Maximum", {As(f, *gradient, DType::kF32), f->Scalar(-clip.limit)});
-    *gradient = As(f, f->Op("Minimum", {low, f->Scalar(clip.limit)}), dtype);
+    const DType dtype = f->type(*gradient).dtype, work = WorkDType(f, *gradient);
+    const Output least = ScalarOf(f, -clip.limit, work), most = ScalarOf(f, clip.limit, work);
+    const Output low = f->Op("Maximum", {As(f, *gradient, work), least});
+    *gradient = As(f, f->Op("Minimum", {low, most}), dtype);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/catalog.h"
+#include "coordinator/api/check_consistency.h"
 #include "coordinator/api/function_state.h"
 #include "coordinator/api/index_workers.h"
 #include "coordinator/api/remote_function_state.h"
@@ -203,6 +204,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string
 
 absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
     FunctionBuilder builder, const PerWorkerDataset::State* dataset) {
+  RETURN_IF_ERROR(CheckConsistency(options.consistency));
   std::vector<proto::ArgumentSource> sources;
   int own_arguments = 0;
   for (const auto& [column, values, result] : builder.state_->sources) {
@@ -241,6 +243,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
     if (!column.empty()) state->column = column;
     if (column.empty() && values == 0) state->arguments.push_back({argument.name, argument.type});
   }
+  if (!builder.state_->fetched.empty()) state->fetched = *builder.state_->fetched.begin();
   state->keeps = std::move(builder.state_->keeps);
   RETURN_IF_ERROR(WaitForStatus([&](auto done) {
     cluster.controller()->RegisterPlan(state->plan,

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/catalog.h"
+#include "coordinator/api/check_consistency.h"
 #include "coordinator/api/strategy_state.h"
 #include "coordinator/api/table_words.h"
 #include "coordinator/api/wait.h"
@@ -71,6 +72,7 @@ absl::Status ParameterServerStrategy::State::TakeShards(
 
 absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::State::Create(
     std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer, int64_t shards) {
+  RETURN_IF_ERROR(CheckConsistency(options.consistency));
   Catalog* const catalog = cluster.catalog();
   RETURN_IF_ERROR(catalog->TakeName(info->name, StrategyName(number)));
   info->owner = number;

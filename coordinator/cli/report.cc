@@ -81,9 +81,11 @@ Json ConsistencyJson(const Consistency& c) {
           {"replicas", c.replicas},
           {"reduce", job::ToWord(c.reduce)},
           {"backup", c.backup},
+          {"group_size", c.group_size},
           {"accumulate", c.accumulate},
           {"batches", c.batches_per_update()},
-          {"staleness_rate", job::ToWord(c.staleness_rate)}};
+          {"staleness_rate", job::ToWord(c.staleness_rate)},
+          {"delay_compensation", c.delay_compensation}};
 }
 
 }  // namespace

@@ -214,12 +214,17 @@ std::vector<ClosureTable::ResultFn> ClosureTable::CancelAll() {
   return waiting;
 }
 
+// A step is logged as a whole or not at all, and ends as a whole: also one of a checkpoint, of which
+// some closures are still to be scheduled again.
+bool ClosureTable::MayEndEarly(const SyncStep& step) const {
+  return !sync_.HasBegun(step.first) && !dispatcher_.AwaitsRestored(step.first, step.end());
+}
+
 std::vector<ClosureId> ClosureTable::CancelQueued(uint64_t owner) {
   return dispatcher_.CancelQueued([&](ClosureId id) {
     const Closure* closure = Find(id);
     if (closure == nullptr || closure->spec.owner != owner) return false;
-    // A step is logged as a whole or not at all.
-    return !closure->spec.sync || !sync_.HasBegun(closure->spec.sync.first);
+    return !closure->spec.sync || MayEndEarly(closure->spec.sync);
   });
 }
 
@@ -240,7 +245,7 @@ ClosureTable::Cancellation ClosureTable::Cancel(ClosureId id) {
   Closure* const closure = Find(id);
   if (closure == nullptr || dispatcher_.runs_again(id)) return cancellation;
   const SyncStep step = closure->spec.sync;
-  if (step && sync_.HasBegun(step.first)) return cancellation;
+  if (step && !MayEndEarly(step)) return cancellation;
   const ClosureId begin = step ? step.first : id, end = step ? step.end() : ClosureId(id + 1);
   for (ClosureId one = begin; one < end; ++one) {
     if (dispatcher_.CancelQueued(one)) cancellation.over.push_back(one);
@@ -323,7 +328,7 @@ function::ClosureRequest ClosureTable::RequestFor(const Dispatcher::Assignment& 
   request.steps = spec.steps;
   request.first_step = closure.first_step;
   request.sync = spec.sync;
-  if (!IsParked(closure)) request.sync.after = 0;  // the step is applied, or will not be any more
+  request.sync.after = Awaits(closure);
   request.arguments = spec.arguments;
   return request;
 }

@@ -238,8 +238,13 @@ class ClosureTable {
   void Follow(PlanId plan, SyncStep* step);
   // Adds a closure that is open, for the first time or again, to the member tables.
   void Enter(ClosureId id, const Closure& closure);
-  // Whether the closure waits at the PS for the previous step.
-  bool IsParked(const Closure& closure) const { return sync_.IsOpen(closure.spec.sync.after); }
+  bool MayEndEarly(const SyncStep& step) const;
+  // The step that the closure waits for at the PS; 0: none. The one before may have been cancelled
+  // before it began, and the one before that may be open still.
+  ClosureId Awaits(const Closure& closure) const {
+    return sync_.NewestOpen(closure.spec.sync.after);
+  }
+  bool IsParked(const Closure& closure) const { return Awaits(closure) != 0; }
 
   const int most_timeouts_;
   Dispatcher dispatcher_;

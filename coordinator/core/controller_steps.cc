@@ -1,7 +1,8 @@
 // The controller runs synchronous steps, and writes checkpoints between two of them: what is held
 // of a step is in no snapshot, and shards that have applied a step must not be saved beside others
 // that have not. So no step begins from when a checkpoint is due until it is written. That waits
-// for the step under way and the one that is with the workers already, and for nothing else.
+// for the step under way and the next two, as far as they are with the workers already, and for
+// nothing else.
 
 #include <utility>
 

@@ -40,12 +40,15 @@ bool Dispatcher::ScheduleRestored(ClosureId closure, GroupQueue::Group group) {
   return true;
 }
 
-bool Dispatcher::AwaitsRestored(ClosureId closure) const {
+bool Dispatcher::AwaitsRestored(ClosureId first, ClosureId end) const {
+  const auto next = restored_.lower_bound(first);
+  return next != restored_.end() && *next < end;
+}
+
+bool Dispatcher::StepAwaitsRestored(ClosureId closure) const {
   if (restored_.empty()) return false;
   const StartGate::Step* const step = gate_.StepOf(closure);
-  if (step == nullptr) return false;
-  const auto next = restored_.lower_bound(step->first);
-  return next != restored_.end() && *next < step->end;
+  return step != nullptr && AwaitsRestored(step->first, step->end);
 }
 
 void Dispatcher::AddWorker(int worker) {
@@ -389,7 +392,9 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
       PutAside(id);
       continue;
     }
-    const int worker = RoomElsewhere(id);
+    // Shards may have gone back since it was late, so that its step has not begun, and may not while
+    // a checkpoint is written.
+    const int worker = MayStart(id) ? RoomElsewhere(id) : -1;
     if (worker < 0) {
       ++it;
       continue;
@@ -422,7 +427,7 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   }
   if (now >= next_time_) KeepWorkers(now);
   for (const auto& [worker, id] : kept_) {
-    if (aside_.count(id) == 0) continue;
+    if (aside_.count(id) == 0 || !MayStart(id)) continue;  // likewise
     TakeLaterSteps(id, worker);
     if (!workers_.at(worker).empty()) continue;
     aside_.erase(id);

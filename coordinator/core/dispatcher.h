@@ -70,6 +70,8 @@ class Dispatcher {
   // Queues one of Restore's pending closures. False when it is not one of them, or was queued
   // before. One of a synchronous step starts when all of the step's are queued.
   bool ScheduleRestored(ClosureId closure, GroupQueue::Group group = 0);
+  // Whether some of these closures are still to be queued by ScheduleRestored.
+  bool AwaitsRestored(ClosureId first, ClosureId end) const;
   // Number of Restore's pending closures that were not queued yet.
   int64_t restored_left() const { return static_cast<int64_t>(restored_.size()); }
   // The worker can take closures from now on.
@@ -188,11 +190,11 @@ class Dispatcher {
   void Unassign(ClosureId closure, int worker);
   void Over(ClosureId closure);
   bool MayStart(ClosureId closure) const {
-    return gate_.MayStart(closure, low_water_) && !AwaitsRestored(closure);
+    return gate_.MayStart(closure, low_water_) && !StepAwaitsRestored(closure);
   }
-  // Whether other closures of its step are still to be queued by ScheduleRestored. A step with
-  // backups would otherwise be over without them, and they would wait for it for ever.
-  bool AwaitsRestored(ClosureId closure) const;
+  // A step with backups would otherwise be over without those of its closures that are still to be
+  // queued, and they would wait for it for ever.
+  bool StepAwaitsRestored(ClosureId closure) const;
   // The worker on which an overdue closure may run now; -1: none yet.
   int RoomElsewhere(ClosureId closure) const;
   // For a closure of a step: a full worker on which closures of later steps wait.

@@ -20,12 +20,7 @@ class StalenessBound {
     if (!open_.empty()) open_.erase(closure);
   }
   // The oldest one always may, and so may closures that were not added.
-  bool MayStart(ClosureId closure) const {
-    if (open_.empty()) return true;
-    const auto found = open_.find(closure);
-    return found == open_.end() ||
-           found->second.position - open_.begin()->second.position <= found->second.most;
-  }
+  bool MayStart(ClosureId closure) const;
 
  private:
   struct Open {

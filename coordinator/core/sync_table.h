@@ -44,9 +44,13 @@ class SyncTable {
   // Or one that is.
   bool any() const { return any_; }
   bool IsOpen(ClosureId first) const { return first != 0 && open_.count(first) > 0; }
+  // The newest open step that is not free, of this one and those before it; 0: there is none.
+  ClosureId NewestOpen(ClosureId first) const;
 
   // One of its closures was given to a worker: what it contributes may be at parameter servers.
   void Begin(ClosureId first);
+  // Whether that was so, or was so of a later step, which may wait there for this one. (Steps begin
+  // in their order, but for closures that are suspected, and are tried alone.)
   bool HasBegun(ClosureId first) const;
   // No step that has begun is open, free ones aside. All after this id have not begun.
   bool none_begun() const { return begun_end() == 0; }
@@ -86,6 +90,7 @@ class SyncTable {
 
   bool any_ = false, used_ = false;
   std::map<ClosureId, Open> open_;  // by the first closure
+  ClosureId newest_begun_ = 0;      // of steps that are not free
   std::set<ClosureId> ready_;       // steps with backups that are to be chosen
 };
 

@@ -414,7 +414,8 @@ void ModelParts::MoveState(FunctionBuilder& f, const std::string& name, Output t
                            double share) const {
   const auto it = dense_.find(name);
   if (it == dense_.end()) return;  // DenseValue has said so
-  // What the batches of a step add is summed.
+  // What the batches of a step add is summed. Nobody knows here whether it is an epoch's last one,
+  // which may have fewer and then moves the state less.
   const Consistency& consistency = job_.train.consistency;
   const double batches = consistency.in_steps() ? static_cast<double>(consistency.batches()) : 1;
   // One number that is too large to be squared would be in the state for ever.

@@ -72,6 +72,8 @@ struct RunState {
   int64_t replicas = 0;     // batches of an update, where these are of steps; else 0
   bool free_steps = false;  // and they are applied as they come
   bool each_alone = false;  // or each batch is an update after all, in its turn
+  // The gradients of an update's batches are summed rather than averaged. Older ones do not say.
+  std::optional<bool> summed;
 
   // Behind the last training closure that is over. Those that are not are in the manifest.
   DataPosition position;

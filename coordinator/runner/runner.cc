@@ -148,6 +148,7 @@ absl::Status JobRunner::Prepare() {
   state.replicas = replicas();
   state.each_alone = job_.train.consistency.reduce == GradientReduction::kNone;
   state.free_steps = free_steps();
+  state.summed = summed();
   tracker_ = std::make_shared<RunTracker>(std::move(state), epochs_.sizes,
                                           job_.train.on_error != ErrorPolicy::kIgnore);
   tracker_->GiveBack(returned);
@@ -217,19 +218,7 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
   RETURN_IF_ERROR(same("train.batch_size", static_cast<uint64_t>(state.batch_size),
                        static_cast<uint64_t>(job_.train.batch_size)));
   RETURN_IF_ERROR(same("train.seed", state.seed, job_.train.seed));
-  const bool alone = job_.train.consistency.reduce == GradientReduction::kNone;
-  if (state.replicas != replicas() || state.free_steps != free_steps() ||
-      state.each_alone != alone) {
-    const auto say = [](int64_t n, bool free, bool alone) {
-      return n == 0 ? std::string("no synchronous steps")
-                    : absl::StrCat(free ? "updates as they come, " : "synchronous steps ", "of ", n,
-                                   " batches", alone ? ", each an update of its own" : "");
-    };
-    return WrongJob(absl::StrCat(job_.Where("train.consistency"), ": train.consistency: the ",
-                                 "checkpoint was written with ",
-                                 say(state.replicas, state.free_steps, state.each_alone),
-                                 ", found ", say(replicas(), free_steps(), alone)));
-  }
+  RETURN_IF_ERROR(CheckResumesUpdates(state));
   if (state.data_fingerprint != data().fingerprint()) {
     return WrongJob(absl::StrCat(
         job_.Where("dataset"),
@@ -237,6 +226,24 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
         "split and seed"));
   }
   return absl::OkStatus();
+}
+
+// What an update is. How much later than others it may come (`async` and `bounded`, backups), and
+// what is made of late gradients, are for a job to change, as its learning rate is.
+absl::Status JobRunner::CheckResumesUpdates(const RunState& state) const {
+  const auto say = [](int64_t n, bool free, bool alone, bool summed) {
+    return n == 0 ? std::string("no synchronous steps")
+                  : absl::StrCat(free ? "updates as they come, " : "synchronous steps ", "of ", n,
+                                 " batches", summed ? ", summed" : "",
+                                 alone ? ", each an update of its own" : "");
+  };
+  const bool alone = job_.train.consistency.reduce == GradientReduction::kNone;
+  const std::string wanted = say(state.replicas, state.free_steps, state.each_alone,
+                                 state.summed.value_or(summed())),
+                    found = say(replicas(), free_steps(), alone, summed());
+  if (wanted == found) return absl::OkStatus();
+  return WrongJob(absl::StrCat(job_.Where("train.consistency"), ": train.consistency: the ",
+                               "checkpoint was written with ", wanted, ", found ", found));
 }
 
 absl::Status JobRunner::ResumeArrivals(const RunState& state, const std::vector<Ticket>& pending) {
@@ -342,7 +349,7 @@ absl::StatusOr<JobResult> JobRunner::Run() {
   // Enough to keep every worker busy, few enough that an interrupt drains quickly.
   options.queue_size = 1;
   options.queue_per_worker = ClosuresPerWorker();
-  // The step that is under way, the next one, which is with the workers already, and one more.
+  // The step that is under way and the next two, which are with the workers already.
   if (in_steps()) {
     options.queue_size = 3 * (replicas() + job_.train.consistency.backup);
   }

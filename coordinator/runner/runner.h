@@ -166,6 +166,7 @@ class JobRunner {
   absl::Status LoadData();
   absl::Status MakeModel(bool resuming);
   absl::Status CheckResumes(const RunState& state) const;
+  absl::Status CheckResumesUpdates(const RunState& state) const;
   absl::StatusOr<JobResult> Run();
   // Schedules what the checkpoint lacks; from here on checkpoints are written.
   absl::Status Begin(ClusterCoordinator* coordinator);
@@ -183,6 +184,9 @@ class JobRunner {
   bool in_steps() const { return job_.train.consistency.in_steps(); }
   bool free_steps() const {
     return in_steps() && job_.train.consistency.mode != ConsistencyMode::kSync;
+  }
+  bool summed() const {
+    return in_steps() && job_.train.consistency.reduce == GradientReduction::kSum;
   }
   int64_t replicas() const { return in_steps() ? job_.train.consistency.batches() : 0; }
   // Schedules the next synchronous step, if there is one yet. False: all that is to be scheduled

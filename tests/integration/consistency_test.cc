@@ -87,6 +87,9 @@ faults:
 )";
 constexpr char kCoordinatorToo[] =
     "  - {task: coordinator, action: kill, at_update: [550], restart_delay: 100ms}\n";
+// And once more as by Ctrl-C.
+constexpr char kInterruptToo[] =
+    "  - {task: coordinator, action: terminate, at_update: [850], restart_delay: 100ms}\n";
 
 struct Fire {
   Process::Result result;
@@ -199,8 +202,10 @@ std::map<std::string, std::string> FilesIn(const std::string& directory) {
   return files;
 }
 
-TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and whoever is killed",
-          "[consistency]") {
+TEST_CASE(
+    "a deterministic job leaves the same bytes on 1, 2 and 5 workers, whoever is killed, and "
+    "when it is resumed",
+    "[consistency]") {
   // One update of three batches, or each an update of its own.
   const auto [consistency, updates, latest] =
       GENERATE(table<std::string, int, int>({{"{mode: sync, replicas: 3}", 5, 0},
@@ -210,7 +215,12 @@ TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and 
   INFO(consistency);
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files);
-  const std::string chaos = files.Write("chaos.yaml", kKills);
+  // The second one is resumed twice: after a kill, and from the checkpoint that it wrote when it was
+  // told to end.
+  const std::map<std::string, std::string> chaos = {
+      {"killed", files.Write("killed.yaml", kKills)},
+      {"resumed",
+       files.Write("resumed.yaml", absl::StrCat(kKills, kCoordinatorToo, kInterruptToo))}};
   const std::vector<std::string> deterministic = {
       "--set",
       absl::StrCat("train={epochs: 300, batch_size: 32, deterministic: true, consistency: ",
@@ -222,15 +232,15 @@ TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and 
       "--set",
       "cluster.lease_seconds=1"};
   std::map<std::string, std::string> wanted;
-  for (const char* workers : {"2x1", "2x2", "2x5", "killed"}) {
+  for (const std::string workers : {"2x1", "2x2", "2x5", "killed", "resumed"}) {
     INFO(workers);
-    const std::string model = files.Path(absl::StrCat("model-", workers));
+    const std::string model = files.Path("model-" + workers);
     std::vector<std::string> more = {"--local", workers, "--model-dir", model};
-    if (workers == std::string("killed")) {
+    if (const auto faults = chaos.find(workers); faults != chaos.end()) {
       more[1] = "2x2";
       // By a flag: the model's description has the keys of the job.
-      more = With(more, {"--chaos", chaos, "--checkpoint-dir", files.Path("checkpoints"),
-                         "--checkpoint-every", "0.1"});
+      more = With(more, {"--chaos", faults->second, "--checkpoint-dir",
+                         files.Path("checkpoints-" + workers), "--checkpoint-every", "0.1"});
     }
     const nlohmann::json report = Train(files, job, With(more, deterministic));
     CHECK(report["updates"]["applied"] == 300 * updates);
@@ -238,9 +248,10 @@ TEST_CASE("a deterministic job leaves the same bytes on 1, 2 and 5 workers, and 
     for (const nlohmann::json& variable : report["variables"]) {
       CHECK(variable["staleness"]["most"] == latest);
     }
-    if (workers == std::string("killed")) {
+    if (chaos.contains(workers)) {
       CHECK(report["chaos"]["injected"]["worker"]["kill"] == 4);
       CHECK(report["chaos"]["injected"]["ps"]["kill"] == 1);
+      CHECK(report["chaos"]["coordinator_starts"] == (workers == "resumed" ? 3 : 1));
     }
     const auto found = FilesIn(model);
     CHECK(found.size() >= 2);

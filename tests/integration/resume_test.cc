@@ -336,10 +336,54 @@ TEST_CASE("what cannot be resumed ends with code 2 and says why", "[resume]") {
   resume("model.dim=5", "variable 'user': the checkpoint has a table f32[31,4] with adagrad");
   resume("optimizer.table={kind: sgd}", "with sgd optimizer");
   resume("model.biases=false", "variables that the job lacks: ");
+  // How long workers may be late, and what is made of that, is not what an update is.
+  for (const char* change :
+       {"train.consistency={mode: bounded, max_staleness: 3}",
+        "train.consistency={staleness_rate: inverse, delay_compensation: 0.04}"}) {
+    const auto again = train({"--resume", "--checkpoint-dir", directory, "--set", change});
+    INFO(again.err);
+    CHECK(again.code == 0);
+  }
   // More epochs than before are no other job.
   const auto more = train({"--resume", "--checkpoint-dir", directory, "--set", "train.epochs=31"});
   INFO(more.err);
   CHECK(more.code == 0);
+}
+
+TEST_CASE("a job is resumed only with updates of as many batches, combined as before", "[resume]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), directory = files.Path("checkpoints");
+  const auto train = [&](const std::string& consistency, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"train", job, "--in-process", "--quiet", "--checkpoint-dir", directory,
+                      "--set", "train.consistency=" + consistency});
+    return Coxswain(arguments);
+  };
+  const auto first = train("{mode: sync, replicas: 2}", {"--set", "checkpoint.every_steps=50"});
+  INFO(first.err);
+  REQUIRE(first.code == 0);
+  const struct {
+    const char* consistency;
+    const char* found;
+  } kOthers[] = {
+      {"{mode: async}", "no synchronous steps"},
+      {"{mode: sync, replicas: 3}", "synchronous steps of 3 batches"},
+      {"{mode: sync, replicas: 2, reduce: sum}", "synchronous steps of 2 batches, summed"},
+      {"{mode: sync, replicas: 2, reduce: none}",
+       "synchronous steps of 2 batches, each an update of its own"},
+      {"{mode: hybrid, group_size: 2}", "updates as they come, of 2 batches"}};
+  for (const auto& [consistency, found] : kOthers) {
+    const auto result = train(consistency, {"--resume"});
+    CAPTURE(result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err,
+               Contains(std::string("the checkpoint was written with synchronous steps of 2 "
+                                    "batches, found ") +
+                        found));
+  }
+  const auto with_backup = train("{mode: sync, replicas: 2, backup: 1}", {"--resume"});
+  INFO(with_backup.err);
+  CHECK(with_backup.code == 0);
 }
 
 }  // namespace

@@ -565,10 +565,14 @@ void CoordinatorProcess::ScheduleMore() {
 void CoordinatorProcess::ScheduleStep(int64_t closures) {
   std::vector<core::ClosureSpec> step;
   std::vector<core::Controller::ResultFn> done;
+  std::vector<core::Controller::ClosureNumber> numbers;
   for (int64_t i = 0; i < closures; ++i) {
     step.push_back(job_->workload_->Closure(next_++));
     const ClosureId id = static_cast<ClosureId>(next_);
     open_.insert(id);
+    job_->ended_early_.erase(static_cast<int64_t>(id) - 1);  // before all went back
+    numbers.push_back(MayEndEarly(&step.back()));
+    if (numbers.back() == nullptr) numbers.back() = std::make_shared<std::atomic<ClosureId>>(0);
     done.push_back(Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
       OnClosureDone(id, results.status());
     }));
@@ -576,29 +580,34 @@ void CoordinatorProcess::ScheduleStep(int64_t closures) {
   SyncStep kind;
   kind.mean = job_->workload_->StepsAreAveraged();
   kind.each = job_->workload_->StepsAreOfSingles();
-  controller_->ScheduleStep(std::move(step), kind, std::move(done));
+  controller_->ScheduleStep(std::move(step), kind, std::move(done), std::move(numbers));
+}
+
+core::Controller::ClosureNumber CoordinatorProcess::MayEndEarly(core::ClosureSpec* spec) {
+  Random& random = place_.world->random();
+  const JobOptions& o = job_->options_;
+  if (o.deadlines > 0 && random.Chance(o.deadlines)) {
+    spec->deadline = place_.env->Monotonic() + random.Exponential(absl::Milliseconds(200));
+  }
+  if (o.cancels <= 0 || !random.Chance(o.cancels)) return nullptr;
+  auto number = std::make_shared<std::atomic<ClosureId>>(ClosureId(0));
+  place_.world->Schedule(random.Exponential(absl::Milliseconds(100)), place_.life,
+                         [this, number] { controller_->CancelClosure(number); });
+  return number;
 }
 
 void CoordinatorProcess::Schedule(core::ClosureSpec spec) {
   if (job_->options_.max_staleness >= 0) spec.max_staleness = job_->options_.max_staleness;
   const ClosureId id = spec.resumed != 0 ? spec.resumed : static_cast<ClosureId>(next_);
   open_.insert(id);
-  Random& random = place_.world->random();
-  const JobOptions& o = job_->options_;
-  core::Controller::ClosureNumber number;
-  if (o.deadlines > 0 && random.Chance(o.deadlines)) {
-    spec.deadline = place_.env->Monotonic() + random.Exponential(absl::Milliseconds(200));
-  }
-  if (o.cancels > 0 && random.Chance(o.cancels)) {
-    number = std::make_shared<std::atomic<ClosureId>>(ClosureId(0));
-    place_.world->Schedule(random.Exponential(absl::Milliseconds(100)), place_.life,
-                           [this, number] { controller_->CancelClosure(number); });
-  }
+  // One of a checkpoint's steps, which is applied now, or ends early now.
+  if (spec.sync) job_->ended_early_.erase(static_cast<int64_t>(id) - 1);
+  core::Controller::ClosureNumber number = MayEndEarly(&spec);
   controller_->Schedule(std::move(spec),
                         Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
                           OnClosureDone(id, results.status());
                         }),
-                        number);
+                        std::move(number));
 }
 
 bool CoordinatorProcess::OnEndedEarly(ClosureId id, const absl::Status& status) {

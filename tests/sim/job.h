@@ -43,7 +43,8 @@ struct JobOptions {
   int64_t tearing = -1;
   // Closures that are too large to be sent, or have results that are: they fail, and no others.
   std::set<int64_t> too_large;
-  // How many closures the program cancels, or gives a deadline.
+  // How many closures the program cancels, or gives a deadline. One of a synchronous step ends with
+  // all of it, where none of it has begun.
   double cancels = 0, deadlines = 0;
   // It hangs where it runs, rather than to kill.
   bool poison_hangs = false;
@@ -94,6 +95,9 @@ class CoordinatorProcess final : public Process {
   void ScheduleMore();
   void Schedule(core::ClosureSpec spec);
   void ScheduleStep(int64_t closures);
+  // The closure may get a deadline, and may be cancelled after a while, by its number; null where it
+  // is not.
+  core::Controller::ClosureNumber MayEndEarly(core::ClosureSpec* spec);
   void OnClosureDone(ClosureId id, const absl::Status& status);
   // job_tickets.cc
   bool tickets() const;

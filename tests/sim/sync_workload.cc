@@ -2,6 +2,7 @@
 // naive reference sums and applies one after the other in one process. First the reference's parts
 // (Recorder, SumOf), then the workload.
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -129,7 +130,14 @@ class SyncFit final : public Workload {
   }
 
   std::string Check(const FinalState& state) const override {
-    const FinalState wanted = Reference();
+    for (const Step& step : steps_) {
+      const int64_t ended = EndedOf(step, state);
+      if (ended != 0 && ended != step.size) {
+        return absl::StrCat(ended, " of the step of ", step.size, " closures from ", step.begin,
+                            " on ended early");
+      }
+    }
+    const FinalState wanted = Reference(state);
     for (size_t s = 0; s < wanted.shards.size(); ++s) {
       const FinalShard& found = state.shards[s];
       if (found.applied != wanted.shards[s].applied) {
@@ -186,7 +194,14 @@ class SyncFit final : public Workload {
     }
   }
 
-  FinalState Reference() const {
+  // Of its closures, those that were cancelled or whose deadlines passed.
+  static int64_t EndedOf(const Step& step, const FinalState& state) {
+    const auto& ended = state.ended_early;
+    return std::distance(ended.lower_bound(step.begin), ended.lower_bound(step.begin + step.size));
+  }
+
+  // Without the steps that ended early in `state`.
+  FinalState Reference(const FinalState& of) const {
     ps::ShardStore store;
     const std::vector<proto::ShardSpec> shards = Shards(1);
     for (const proto::ShardSpec& shard : shards) COX_CHECK(store.Add(shard).ok());
@@ -196,6 +211,7 @@ class SyncFit final : public Workload {
     }
     const auto pool = env::NewInlinePool();
     for (const Step& step : steps_) {
+      if (EndedOf(step, of) > 0) continue;
       std::vector<Recorder> closures;
       for (int64_t i = 0; i < step.size; ++i) {
         Recorder& recorder = closures.emplace_back(&store);

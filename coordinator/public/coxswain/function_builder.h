@@ -138,10 +138,10 @@ class FunctionBuilder {
   // Of a variable of several shards each takes its part once, but not all at the same moment.
   Operation Assign(const Variable& variable, Output value);
   Operation AssignAdd(const Variable& variable, Output value);
-  // Adds to a variable of one number and returns what it was before, at once: no two closures get
-  // the same number from a counter, and one that runs again, because its worker was lost, gets the
-  // one that it had. After the loss of a PS closures that run again have numbers anew; those of one
-  // synchronous step all get the number from before the step. Once a variable and function. Errors
+  // Adds to one number and returns what it was before: no two closures get the same number, and one
+  // that is tried again gets the one that it had, but anew after the loss of a PS. The closures of
+  // a kSync step all get the number from before it; steps of kHybrid and of microbatches take no
+  // such function (ClusterCoordinator::ScheduleStep). Once a variable and function. Errors
   // (sticky): InvalidArgument for a variable of several numbers.
   Output FetchAdd(const Variable& variable, Output value);
   // TensorFlow's tf.keras.metrics.Mean: the values are counted, or weighed by `weights` of the same
@@ -152,11 +152,11 @@ class FunctionBuilder {
 
   // Gradients of `loss` (any shape: its sum) for every variable and table that the function has
   // read, or multiplied with, and that has an optimizer; one update per shard, placed where the
-  // shard lives (of a table that is both looked up and used whole: two). Errors
-  // (sticky): InvalidArgument when the loss depends on none; Unimplemented for a clip where a
-  // matrix is multiplied on the parameter servers, whose gradient no worker has.
-  // `clip` looks at the gradients of one step of one worker: a row that several examples use has
-  // one, their sum, and how a table is cut into shards makes no difference.
+  // shard lives (of a table that is both looked up and used whole: two, which are clipped as two
+  // gradients). Errors (sticky): InvalidArgument when the loss depends on none; Unimplemented for a
+  // clip where a matrix is multiplied on the PS, whose gradient no worker has. `clip` looks at the
+  // gradients of one step of one worker: a row that several examples use has one, their sum, and
+  // how a table is cut into shards makes no difference.
   Operation Minimize(Output loss, GradientClip clip = {});
   // What Minimize takes of `loss`, for a program that clips, masks or adds noise itself:
   //

@@ -243,8 +243,8 @@ class ParameterServerStrategy {
     Partitioner partitioner = {};               // for variables and tables without their own
     ComputeType compute = ComputeType::kF32;    // of the products in all functions
     DeviceChoice device = DeviceChoice::kAuto;  // of all functions
-    // How closures with updates are applied. Steps (Consistency::in_steps) want
-    // RecoveryOptions::on_ps_loss kRollback.
+    // How closures with updates are applied; what makes no sense is refused by Create and Define.
+    // Steps (Consistency::in_steps) want RecoveryOptions::on_ps_loss kRollback.
     Consistency consistency = {};
     // Not 0: beside all variables and tables that have an optimizer, parameter servers keep the
     // exponential moving averages of their values, a += (1 - ema_decay)(w - a) with each update;

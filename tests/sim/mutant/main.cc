@@ -1,7 +1,7 @@
 // The simulator's own test, linked with a ledger that forgets everything, or with synchronous steps
 // that are applied before the last closure is there, or with the closures that they were to do
-// without: passes only if a world is found in which that
-// shows.
+// without, or with steps that wait for none where the one before was cancelled, or with closures
+// that start a step too early for their bound: passes only if a world is found in which that shows.
 #include <cstdio>
 #include <string>
 
@@ -19,6 +19,15 @@ int main(int argc, char** argv) {
   };
   const std::string what = "the step that takes its backups too",
                     program = "test_sim_mutant_backup";
+#elif defined(COXSWAIN_MUTATE_BOUNDED)
+    {"[bounded]", BoundedStaleness}
+  };
+  const std::string what = "the closure that starts too early", program = "test_sim_mutant_bounded";
+#elif defined(COXSWAIN_MUTATE_CANCELLED)
+    {"[sync]", SynchronousSteps}
+  };
+  const std::string what = "the step that waits for nothing where the last one was cancelled",
+                    program = "test_sim_mutant_cancelled";
 #elif defined(COXSWAIN_MUTATE_SYNC)
     {"[sync]", SynchronousSteps},
     {"[free]", FreeSteps}

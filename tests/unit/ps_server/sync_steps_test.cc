@@ -344,13 +344,44 @@ TEST_CASE("a peer that says nonsense of a step is refused", "[sync]") {
   refused({.first = 9, .count = kMostReplicas + 1}, 9);
   refused({.first = 9, .count = 1, .after = 9}, 9);
   refused({.first = ~ClosureId{0}, .count = 2}, ~ClosureId{0});
-  ClosureId first = 100;
-  while (store.sync().open() < SyncSteps::kMostOpen) {
+  store.sync().Clear();
+  for (size_t i = 0; i < SyncSteps::kMostOpen; ++i) {  // the later ones first
+    const auto first = static_cast<ClosureId>(100 - 2 * i);
     REQUIRE(store.HeldEverywhere({.first = first, .count = 2}, first).ok());
-    ++first;
-    ++first;
   }
-  refused({.first = 900, .count = 2}, 900);
+  refused({.first = 9, .count = 2}, 9);
+}
+
+TEST_CASE("a step is refused while an earlier one is open, and not swallowed by a later one",
+          "[sync]") {
+  constexpr SyncStep kLater{.first = 8, .count = 1, .after = 5},
+      kFree{.first = 9, .count = 1, .free = true};
+  const auto is_refused = [](const absl::Status& status) {
+    return status.code() == absl::StatusCode::kInternal;
+  };
+  ShardStore store;
+  Fill(&store);
+  REQUIRE(Push(&store, 5).ok());
+  CHECK(is_refused(Push(&store, 8, kLater).status()));
+  CHECK(is_refused(store.HeldEverywhere(kLater, 8).status()));
+  CHECK(Push(&store, 9, kFree).ok());  // it is applied whenever it comes
+  CHECK(Tell(&store, 9, kFree));
+  for (const ClosureId closure : {6, 7}) REQUIRE(Push(&store, closure).ok());
+  for (const ClosureId closure : {5, 6}) CHECK_FALSE(Tell(&store, closure));
+  CHECK(Tell(&store, 7));
+  CHECK(Push(&store, 8, kLater).ok());
+  CHECK(Tell(&store, 8, kLater));
+  CHECK(Push(&store, 6)->duplicates == 3);  // late, of a step that was applied
+  CHECK_FALSE(Tell(&store, 6));
+
+  ShardStore overtaken;
+  Fill(&overtaken);
+  REQUIRE(Push(&overtaken, 8, kLater).ok());
+  REQUIRE(Tell(&overtaken, 8, kLater));
+  CHECK(is_refused(Push(&overtaken, 5).status()));
+  CHECK(is_refused(overtaken.HeldEverywhere(kStep, 5).status()));
+  overtaken.SetLowWater(8);  // all that come later are late: nobody waits for them
+  CHECK(Push(&overtaken, 5)->duplicates == 3);
 }
 
 TEST_CASE("a hash table has room for all rows of a step before it is applied", "[sync]") {

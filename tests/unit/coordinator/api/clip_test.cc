@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -109,6 +110,50 @@ TEST_CASE("a gradient whose norm is too large for a float is an error, and no up
                                                ? "the gradient of variable 'w' is infinite"
                                                : "'(the norm of all of them)' is infinite"));
   CHECK(ToVector<float>(Must(strategy.ReadShard(w.info(), 0, 0, 2))) == std::vector<float>{0, 0});
+}
+
+// One step of SGD with rate 1 from zeros: minus the gradients of two variables, the second one in
+// f64.
+std::pair<std::vector<float>, std::vector<double>> StepInBoth(GradientClip clip, float narrow,
+                                                              double wide) {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  VariableOptions options;
+  options.shape = Shape{1};
+  options.initializer = Zeros();
+  options.optimizer = Sgd{.learning_rate = 1};
+  const Variable one = Must(strategy.CreateVariable("one", options));
+  options.dtype = DType::kF64;
+  const Variable two = Must(strategy.CreateVariable("two", options));
+  const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& f) {
+    const Output of_two = f.Mul(f.Read(two), f.Constant(Tensor::Scalar<double>(wide)));
+    const Output of_one = f.Cast(f.Mul(f.Read(one), f.Scalar(narrow)), DType::kF64);
+    f.Minimize(f.Sum(f.Add(of_one, of_two)), clip);
+  }));
+  ClusterCoordinator coordinator(strategy);
+  coordinator.Schedule(step);
+  Must(coordinator.Join());
+  return {ToVector<float>(Must(strategy.ReadShard(one.info(), 0, 0, 1))),
+          ToVector<double>(Must(strategy.ReadShard(two.info(), 0, 0, 1)))};
+}
+
+TEST_CASE("a gradient of f64 is clipped in f64, and stays as it is where nothing is clipped",
+          "[api]") {
+  const double fine = 1 + 1e-12;  // not a float
+  for (const By by : {By::kNorm, By::kGlobalNorm, By::kValue}) {
+    const auto [one, two] = StepInBoth({by, 10}, 3, fine);
+    CHECK(one == std::vector<float>{-3});
+    CHECK(two == std::vector<double>{-fine});
+  }
+  const auto by_value = StepInBoth({By::kValue, 1}, 3, -2 * fine);
+  CHECK(by_value.first == std::vector<float>{-1});
+  CHECK(by_value.second == std::vector<double>{1});
+  const auto by_norm = StepInBoth({By::kNorm, 2}, 3, 4 * fine);
+  CHECK(by_norm.first == std::vector<float>{-2});
+  CHECK(by_norm.second[0] == Approx(-2).epsilon(1e-15));
+  const double norm = std::sqrt(9 + 16 * fine * fine);
+  const auto all = StepInBoth({By::kGlobalNorm, 1}, 3, 4 * fine);
+  CHECK(all.first[0] == Approx(-3 / norm));
+  CHECK(all.second[0] == Approx(-4 * fine / norm).epsilon(1e-15));
 }
 
 TEST_CASE("a gradient that is made on parameter servers cannot be clipped, and says so", "[api]") {

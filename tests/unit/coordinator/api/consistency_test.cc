@@ -284,5 +284,41 @@ TEST_CASE("microbatches one after another are a batch that is as large", "[api][
   }
 }
 
+TEST_CASE("a consistency that makes no sense is refused before anything is made with it", "[api]") {
+  const Cluster cluster = Start(1, 1);
+  const struct {
+    Consistency consistency;
+    const char* message;
+  } kWrong[] = {
+      {{.mode = ConsistencyMode::kBounded, .max_staleness = -1},
+       "Consistency::max_staleness: wanted 0 to 9223372036854775807, found -1"},
+      {{.mode = ConsistencyMode::kSync, .replicas = 0},
+       "Consistency::replicas: wanted 1 to 4096, found 0"},
+      {{.mode = ConsistencyMode::kSync, .backup = -1},
+       "Consistency::backup: wanted 0 to 4096, found -1"},
+      {{.mode = ConsistencyMode::kHybrid, .group_size = 5000},
+       "Consistency::group_size: wanted 1 to 4096, found 5000"},
+      {{.accumulate = 0}, "Consistency::accumulate: wanted 1 to 4096, found 0"},
+      {{.mode = ConsistencyMode::kHybrid, .group_size = 100, .accumulate = 100},
+       "Consistency: an update has at most 4096 batches, found 10000"},
+      {{.delay_compensation = -0.5},
+       "Consistency::delay_compensation: wanted at least 0, found -0.5"},
+      {{.mode = ConsistencyMode::kSync, .delay_compensation = 0.5},
+       "Consistency::delay_compensation: only where an update is of one batch and applied as it "
+       "comes; wanted 0, found 0.5"}};
+  for (const auto& [consistency, message] : kWrong) {
+    ParameterServerStrategy strategy(cluster, {.consistency = consistency});
+    const absl::Status variable = strategy.CreateVariable("v", {.shape = Shape{1}}).status();
+    CHECK(variable.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(variable.message() == message);
+    TableOptions table;
+    table.rows = table.dim = 2;
+    CHECK(strategy.CreateTable("t", table).status().message() == message);
+    const auto defined = strategy.Define(
+        "f", [](FunctionBuilder& f) { f.Result("one", f.Constant(Tensor::Scalar<int64_t>(1))); });
+    CHECK(defined.status().message() == message);
+  }
+}
+
 }  // namespace
 }  // namespace coxswain

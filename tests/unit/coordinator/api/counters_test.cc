@@ -62,6 +62,34 @@ TEST_CASE("FetchAdd is for a variable of one number, once in a function", "[api]
   CHECK(integer.status().code() == absl::StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("updates of several batches that come in any order take no numbers from a counter",
+          "[api][free]") {
+  for (const Consistency& consistency :
+       {Consistency{.mode = ConsistencyMode::kHybrid, .group_size = 2},
+        Consistency{.accumulate = 2}}) {
+    ParameterServerStrategy strategy(MustStart(1, 1), {.consistency = consistency});
+    const Variable count =
+        Must(strategy.CreateVariable("count", {.shape = Shape{}, .dtype = DType::kI64}));
+    const RemoteFunction next = Must(strategy.Define("next", [&](FunctionBuilder& f) {
+      f.Result("number", f.FetchAdd(count, f.Constant(Tensor::Scalar<int64_t>(1))));
+    }));
+    ClusterCoordinator coordinator(strategy);
+    const std::vector<Ticket> tickets(2);
+    for (const RemoteValue& value : coordinator.ScheduleStep(next, tickets)) {
+      const absl::Status status = value.Get().status();
+      CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+      CHECK(absl::StrContains(status.message(), "'next' takes numbers from 'count' (FetchAdd)"));
+    }
+    CHECK_FALSE(coordinator.Join().ok());
+    // Closures that are no part of such an update have a number each.
+    std::set<int64_t> numbers;
+    for (int i = 0; i < 20; ++i) {
+      numbers.insert(Must(coordinator.Fetch<int64_t>(coordinator.Schedule(next), "number")));
+    }
+    CHECK(numbers.size() == 20);
+  }
+}
+
 TEST_CASE("a mean has each closure's numbers once, weighed where it is asked for", "[api]") {
   ParameterServerStrategy strategy(MustStart(2, 2));
   const MeanMetric mean = Must(strategy.CreateMean("mean"));

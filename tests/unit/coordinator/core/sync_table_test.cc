@@ -229,6 +229,78 @@ TEST_CASE("a step is cancelled as a whole, or not at all", "[sync]") {
   CHECK(t.requests[5].sync.after == 0);
 }
 
+// Cancels the step of this closure, of which none has begun.
+void CancelStep(Table* t, ClosureId id, const Ids& whole) {
+  const auto cancelled = t->Cancel(id);
+  CHECK(cancelled.over == whole);
+  CHECK_FALSE(cancelled.worker);
+  for (const ClosureId over : cancelled.over) t->End(over, absl::CancelledError(""));
+}
+
+TEST_CASE("a step waits for the one before the last where the last one was cancelled", "[sync]") {
+  Table t(2, 1);
+  for (int step = 0; step < 3; ++step) t.Step(2);
+  REQUIRE(t.Send() == Ids{1, 2});
+  CancelStep(&t, 3, {3, 4});
+  CHECK(t.Finish(1).empty());  // so the first step is applied nowhere yet
+  CHECK(t.Send() == Ids{5});
+  CHECK(t.requests[5].sync.after == 1);
+  t.Finish(2);
+  CHECK(t.Send() == Ids{6});
+  CHECK(t.requests[6].sync.after == 0);
+}
+
+TEST_CASE("time in which a closure waits for a step before a cancelled one does not count",
+          "[sync]") {
+  ClosureTableOptions options;
+  options.deadlines.fixed = absl::Seconds(10);
+  Table t(1, 1, options);
+  for (int step = 0; step < 3; ++step) t.Step(step == 0 ? 2 : 1);
+  REQUIRE(t.Send() == Ids{1});
+  CancelStep(&t, 3, {3});
+  t.AddWorker(1, {}, kNow);
+  REQUIRE(t.Send() == Ids{2});
+  t.Finish(1);
+  REQUIRE(t.Send() == Ids{4});
+  t.Tick(kNow, true);
+  absl::Duration now = kNow;
+  for (int i = 0; i < 40; ++i) t.Tick(now += absl::Milliseconds(500), true);
+  const auto late = t.FindOverdue(now);
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].closure == 2);
+}
+
+TEST_CASE("what is scheduled after a cancellation waits for the step that is under way", "[sync]") {
+  Table t(2, 1);
+  t.Step(2);
+  t.Step(2);
+  REQUIRE(t.Send() == Ids{1, 2});
+  for (const ClosureId id : t.CancelQueued(1)) t.End(id, absl::CancelledError(""));
+  CHECK(t.Step(2) == Ids{5, 6});
+  t.Finish(2);
+  CHECK(t.Send() == Ids{5});
+  CHECK(t.requests[5].sync.after == 1);
+}
+
+TEST_CASE("a step that a later one waits for cannot be cancelled", "[sync]") {
+  SyncTable steps;
+  for (const ClosureId first : {1, 2, 3}) steps.Add({.first = first, .count = 1});
+  steps.Add({.first = 4, .count = 1, .free = true});
+  steps.Begin(1);
+  CHECK_FALSE(steps.HasBegun(2));
+  steps.Begin(3);  // the second is suspected, and to be tried alone
+  CHECK(steps.HasBegun(2));
+  CHECK_FALSE(steps.HasBegun(4));
+  steps.Begin(4);
+  CHECK(steps.HasBegun(4));
+  CHECK(steps.NewestOpen(4) == 3);  // free ones are waited for by none
+  steps.Remove(3);
+  CHECK(steps.NewestOpen(3) == 2);
+  CHECK(steps.NewestOpen(0) == 0);
+  steps.BeginAnew();
+  CHECK_FALSE(steps.HasBegun(2));
+}
+
 TEST_CASE("after all shards went back, what was done of a step is done again", "[sync]") {
   Table t(1, 4);
   t.Step(2);
@@ -267,6 +339,52 @@ TEST_CASE("while a checkpoint is due, steps that have begun end and none begins"
   CHECK(t.Send().empty());
   t.ResumeSteps();
   CHECK(t.Send() == Ids{3});
+}
+
+TEST_CASE("while a checkpoint is due, a closure that was late before all went back does not begin",
+          "[sync]") {
+  Table t(2, 1);
+  t.Step(1);
+  REQUIRE(t.Send() == Ids{1});
+  REQUIRE(t.TookTooLong(1).fate == ClosureTable::Late::kRunsAgain);
+  for (const int worker : {0, 1}) t.RemoveWorker(worker, false, kNow);
+  t.ForgetOverdueAttempts();
+  t.BeginAnew(true);
+  t.StopSteps();
+  REQUIRE(t.steps_open().none_begun());
+  for (const int worker : {0, 1}) t.AddWorker(worker, {}, kNow);
+  CHECK(t.Send().empty());
+  t.ResumeSteps();
+  CHECK(t.Send() == Ids{1});
+}
+
+TEST_CASE(
+    "while a checkpoint is due, a suspected closure of a step that has not begun is not tried",
+    "[sync]") {
+  ClosureTableOptions options;
+  options.quarantine.after = 3;
+  options.quarantine.calm = options.quarantine.patience = options.quarantine.window =
+      absl::ZeroDuration();
+  Table t(1, 4, options);
+  t.Step(1);
+  absl::Duration now = kNow;
+  for (int loss = 0; loss < 2; ++loss) {
+    t.Send();
+    t.RemoveWorker(0, true, now);
+    now += absl::Seconds(100);
+    t.AddWorker(0, {}, now);
+  }
+  REQUIRE(t.TakeAssignments(now).size() <= 1);  // it is suspected by now, and set aside
+  t.RemoveWorker(0, false, now);
+  t.BeginAnew(true);
+  t.AddWorker(0, {}, now);
+  t.StopSteps();
+  REQUIRE(t.steps_open().none_begun());
+  now += absl::Seconds(100);
+  CHECK(t.TakeAssignments(now).empty());
+  CHECK(t.TakeAssignments(now).empty());
+  t.ResumeSteps();
+  CHECK(t.TakeAssignments(now).size() == 1);
 }
 
 TEST_CASE("a checkpoint knows the steps that it lacks, and a resumed job makes the same ones",
@@ -320,8 +438,8 @@ TEST_CASE("no closure starts while the oldest is more steps behind than it may b
 }
 
 TEST_CASE(
-    "with a staleness of 0 closures run one after another, and those that only read do not "
-    "wait",
+    "closures wait for the oldest by their bound, and those that only read do not count, and wait "
+    "only behind others",
     "[bounded]") {
   Table t(2, 4);
   const auto schedule = [&](bool updates, uint32_t steps) {
