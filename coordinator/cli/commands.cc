@@ -59,18 +59,19 @@ void PrintMetrics(const runner::Evaluation& evaluation) {
 
 int Eval(const EvalFlags& flags) {
   if (!flags.follow.empty()) return EvalFollow(flags);
-  if (auto info = model::ReadModelInfo(flags.model_dir); !info.ok()) {
+  const std::string kept = KeptIn(flags.from);
+  if (auto info = model::ReadModelInfo(kept, KeptAs(flags.from)); !info.ok()) {
     return Complain(AsConfiguration(info.status()));
   }
   const auto report_output = ReportOutput::Open(flags.report);
   if (!report_output.ok()) return Complain(report_output.status());
-  auto job = flags.job.empty() ? ReadSavedJob(flags.model_dir, flags.overrides)
+  auto job = flags.job.empty() ? ReadSavedJob(kept, flags.overrides, KeptAs(flags.from))
                                : ReadJob(flags.job, flags.overrides);
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
   if (absl::Status s = CheckEvalReport(report_output->file(), *job); !s.ok()) {
     return Complain(s);
   }
-  auto model = OpenModel(*std::move(job), flags.model_dir, flags.where);
+  auto model = OpenModel(*std::move(job), flags.from, flags.where);
   if (!model.ok()) return Complain(model.status());
   runner::JobRunner* const runner = model->runner.get();
   Note(ChangeSinceTraining(model->trained, runner->data()));

@@ -44,12 +44,12 @@ int Train(const TrainFlags& flags);
 
 struct EvalFlags {
   std::string job;  // empty: the one that the model was trained with
-  std::string model_dir;
+  SavedFlags from;
   std::vector<std::string> overrides;
   std::string report;
   bool allow_training_rows = false;  // scores them where they cannot be told from others
   Where where;
-  // Or, in place of model_dir and report; see eval_follow_command.h.
+  // Or, in place of `from` and report; see eval_follow_command.h.
   std::string follow;  // a directory of checkpoints
   std::string eval_dir;
   std::string metric;

@@ -9,11 +9,15 @@
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/as_evaluated.h"
+#include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_model.h"
+#include "coordinator/model/saved_reader.h"
 #include "coordinator/model/unreplaced.h"
 #include "coxswain/cluster.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain::cli {
 
@@ -31,22 +35,47 @@ absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
   return job;
 }
 
-absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const std::string& directory,
+std::string KeptIn(const SavedFlags& from) {
+  return from.model_dir.empty() ? model::InputsOf(from.checkpoint_dir) : from.model_dir;
+}
+
+const model::ManifestKind& KeptAs(const SavedFlags& from) {
+  return from.model_dir.empty() ? model::kSavedInputs : model::kSavedModel;
+}
+
+namespace {
+
+absl::Status LoadSaved(const SavedFlags& from, const std::string& inputs,
+                       ParameterServerStrategy* strategy) {
+  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(from));
+  if (source.is_checkpoint()) {
+    ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                     checkpoint::ReadManifest(env::NewRealFileSystem().get(), source.path()));
+    RETURN_IF_ERROR(model::CheckInputsFit(inputs, manifest, source.path()));
+  }
+  return model::LoadVariables(source, strategy);
+}
+
+}  // namespace
+
+absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const SavedFlags& from,
                                       const Where& where) {
-  const std::string manifest = absl::StrCat(directory, "/", model::kSavedModel.file);
+  const std::string inputs = KeptIn(from);
+  const std::string manifest = absl::StrCat(inputs, "/", KeptAs(from).file);
   const std::string identity = model::FileIdentity(manifest);
-  auto trained = model::ReadLearned(directory, &job.dataset);
+  auto trained = model::ReadLearned(inputs, &job.dataset);
   if (!trained.ok()) return AsConfiguration(trained.status());
   const predict::OpenCluster elsewhere = OpenerOf(where);
-  if (elsewhere != nullptr) job = model::AsEvaluated(std::move(job));
+  // A checkpoint's tables may be larger than what is evaluated of them: without slots.
+  if (elsewhere != nullptr || from.model_dir.empty()) job = model::AsEvaluated(std::move(job));
   ASSIGN_OR_RETURN(Cluster cluster,
                    elsewhere == nullptr ? Cluster::InProcess(1, 1) : elsewhere(job));
   auto runner = std::make_unique<runner::JobRunner>(cluster, std::move(job), runner::RunEvents{});
   RETURN_IF_ERROR(runner->Prepare());
-  const absl::Status loaded = model::LoadVariables(directory, runner->strategy());
+  const absl::Status loaded = LoadSaved(from, inputs, runner->strategy());
   // Reading the data may take minutes: what the model learned of it and its weights are of one
   // version, or of none.
-  if (model::FileIdentity(manifest) != identity) return model::ReplacedError(directory);
+  if (model::FileIdentity(manifest) != identity) return model::ReplacedError(inputs);
   RETURN_IF_ERROR(loaded);
   return OpenedModel{std::move(runner), *trained};
 }

@@ -131,7 +131,7 @@ absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags
 int ForGroupsOfData(const RecommendFlags& flags) {
   auto job = ReadSavedJob(flags.from.model_dir, {});
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
-  auto model = OpenModel(*std::move(job), flags.from.model_dir);
+  auto model = OpenModel(*std::move(job), flags.from);
   if (!model.ok()) return Complain(model.status());
   runner::JobRunner* const runner = model->runner.get();
   auto suggestions = runner->Recommend(flags.groups, flags.top);

@@ -31,8 +31,8 @@ data::Batch NewestValues::Of(data::Batch batch) const {
     int32_t* const ends = kept.mutable_data<int32_t>();
     ends[0] = 0;
     for (int64_t i = 0; i < rows; ++i) {
-      ends[i + 1] =
-          ends[i] + static_cast<int32_t>(std::min<int64_t>(limit.most, offsets[i + 1] - offsets[i]));
+      ends[i + 1] = ends[i] + static_cast<int32_t>(
+                                  std::min<int64_t>(limit.most, offsets[i + 1] - offsets[i]));
     }
     if (ends[rows] == offsets[rows] - offsets[0]) continue;
     Tensor values(DType::kI64, Shape{ends[rows]});

@@ -41,13 +41,16 @@ Answer WrongMethod(absl::string_view method, absl::string_view wanted) {
   return Error(kNotAllowed, absl::StrCat("wanted ", wanted, ", found ", method));
 }
 
-// Null: the server waits for a model.
-Json StatusOf(const ServedPtr& model) {
+// Null: the server waits for a model. TensorFlow Serving's clients look at the versions, KServe's at
+// `ready`.
+Json StatusOf(const ServedPtr& model, const std::string& name) {
   Json version;
   version["version"] = absl::StrCat(model == nullptr ? 0 : model->version);
   version["state"] = model == nullptr ? "LOADING" : "AVAILABLE";
   version["status"] = {{"error_code", "OK"}, {"error_message", ""}};
-  return {{"model_version_status", Json::array({std::move(version)})}};
+  return {{"name", name},
+          {"ready", model != nullptr},
+          {"model_version_status", Json::array({std::move(version)})}};
 }
 
 Json TensorInfo(const std::string& name, const char* dtype, bool list) {
@@ -249,7 +252,7 @@ Answer ModelService::OfModel(absl::string_view method, absl::string_view rest,
     rest.remove_prefix(version.size());
   }
   const bool get = method == "GET" || method == "HEAD";
-  if (rest.empty()) return get ? Show(StatusOf(model)) : WrongMethod(method, "GET");
+  if (rest.empty()) return get ? Show(StatusOf(model, options_.name)) : WrongMethod(method, "GET");
   const bool metadata = rest == "/metadata";
   const bool use = rest == ":use" && options_.use != nullptr;
   if (!metadata && !use && rest != ":predict" && rest != ":recommend" && rest != ":nearest") {

@@ -163,6 +163,7 @@ TEST_CASE("items with features are ranked and suggested the same wherever it is 
                     /*on_processes=*/true);
   const std::string here = d.Ask({"eval", "--model-dir", d.model});
   CHECK(here == d.Ask({"eval", "--model-dir", d.model, "--local", "2x2"}));
+  CHECK(here == d.Ask({"eval", "--checkpoint-dir", d.checkpoints}));
   const std::string report = d.files.Path("report.json");
   d.Ask({"eval", "--model-dir", d.model, "--report", report});
   CHECK(ReadJson(report)["metrics"]["hit_rate@3"].get<double>() > 0.5);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/same_output.h"
 
 namespace coxswain {
 namespace {
@@ -105,6 +106,39 @@ train: {epochs: 60, batch_size: 32}
   // A list has the same places, whether they are counted or left out and put back.
   CHECK(all["ndcg@5"].get<double>() == Approx(training["ndcg@5"].get<double>()));
   CHECK(all["mrr"].get<double>() == Approx(training["mrr"].get<double>()));
+}
+
+TEST_CASE("eval says of a checkpoint what it says of the model", "[train]") {
+  const DataFiles files;
+  const std::string job =
+      WriteTabular(files,
+                   "label: {column: label}\nmodel: {kind: wide_deep, deep: {hidden: [16]}}\n"
+                   "optimizer: {table: {kind: lazy_adam}, dense: {kind: adam}}\n"
+                   "train: {epochs: 4, batch_size: 32, ema: {decay: 0.9}}\n"
+                   "evaluate: {metrics: [auc, logloss]}\n");
+  const std::string model = files.Path("model"), saved = files.Path("saved");
+  REQUIRE(Coxswain({"train", job, "--local", "2x1", "--quiet", "--model-dir", model,
+                    "--checkpoint-dir", saved, "--set", "checkpoint.every_steps=20"})
+              .code == 0);
+  const auto of_model = Coxswain({"eval", "--model-dir", model});
+  CAPTURE(of_model.out, of_model.err);
+  REQUIRE(of_model.code == 0);
+  const std::string report = files.Path("report.json");
+  for (const std::string& where : {std::string("--in-process"), std::string("--local=2x2")}) {
+    std::vector<std::string> ask = {"eval", "--checkpoint-dir", saved, "--report", report};
+    if (where != "--in-process") ask.push_back(where);
+    const auto of_checkpoint = Coxswain(ask);
+    CAPTURE(where, of_checkpoint.out, of_checkpoint.err);
+    REQUIRE(of_checkpoint.code == 0);
+    testing::CheckSameOutput(of_checkpoint.out, of_model.out, 1e-4);
+    CHECK(ReadJson(report)["held_out"] == true);
+  }
+  const auto none = Coxswain({"eval", "--checkpoint-dir", saved, "--checkpoint", "999"});
+  CAPTURE(none.err);
+  CHECK(none.code != 0);
+  CHECK_THAT(none.err, Contains("999"));
+  const auto nothing = Coxswain({"eval", "--checkpoint-dir", files.Path("nothing")});
+  CHECK(nothing.code == 2);
 }
 
 TEST_CASE("evaluations within an epoch come at their steps, and may end the training", "[train]") {

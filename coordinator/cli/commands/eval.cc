@@ -39,10 +39,19 @@ void AddEvalCommand(CLI::App& app, Run* run) {
                 "the job file; else the one that the model was trained with, which is kept with it")
       ->type_name("FILE");
   auto* what = c->add_option_group("what");
-  CLI::Option* const model = what->add_option("--model-dir", flags->model_dir,
-                                              "a model that `coxswain train` saved: its job's test "
-                                              "(or validation) part is evaluated")
-                                 ->type_name("DIR");
+  what->add_option("--model-dir", flags->from.model_dir,
+                   "a model that `coxswain train` saved: its job's test "
+                   "(or validation) part is evaluated")
+      ->type_name("DIR");
+  CLI::Option* const checkpoints =
+      what->add_option("--checkpoint-dir", flags->from.checkpoint_dir,
+                       "the same of a checkpoint: of the newest one in a directory of checkpoints, "
+                       "or of a directory that is one")
+          ->type_name("DIR");
+  c->add_option("--checkpoint", flags->from.checkpoint,
+                "the checkpoint of this number; else the newest")
+      ->needs(checkpoints)
+      ->type_name("N");
   CLI::Option* const follow =
       what->add_option("--follow", flags->follow,
                        "the checkpoints of a job that trains: each new one is evaluated on "
@@ -54,7 +63,7 @@ void AddEvalCommand(CLI::App& app, Run* run) {
                 "write the metrics here as JSON, see docs/report.md; -: to stdout, and all else to "
                 "stderr")
       ->type_name("FILE")
-      ->needs(model);
+      ->excludes(follow);
   c->add_flag("--allow-training-rows", flags->allow_training_rows,
               "also score data whose rows or split are not those of training: rows that the model "
               "was trained on may be among the scored ones, which makes it look better than it is");

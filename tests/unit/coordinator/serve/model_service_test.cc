@@ -86,6 +86,8 @@ TEST_CASE("serve: status, metadata, health and metrics", "[serve]") {
   const json status = json::parse(get("/v1/models/m"));
   CHECK(status["model_version_status"][0]["state"] == "AVAILABLE");
   CHECK(status["model_version_status"][0]["version"] == "0");
+  CHECK(status["name"] == "m");  // as KServe's clients ask
+  CHECK(status["ready"] == true);
   CHECK(get("/v1/models/m/versions/0") == get("/v1/models/m"));
   CHECK(json::parse(get("/v1/models"))["models"][0] == "m");
   const json metadata = json::parse(get("/v1/models/m/metadata"));
