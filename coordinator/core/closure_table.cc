@@ -214,8 +214,8 @@ std::vector<ClosureTable::ResultFn> ClosureTable::CancelAll() {
   return waiting;
 }
 
-// A step is logged as a whole or not at all, and ends as a whole: also one of a checkpoint, of which
-// some closures are still to be scheduled again.
+// A step is logged as a whole or not at all, and ends as a whole: also one of a checkpoint, of
+// which some closures are still to be scheduled again.
 bool ClosureTable::MayEndEarly(const SyncStep& step) const {
   return !sync_.HasBegun(step.first) && !dispatcher_.AwaitsRestored(step.first, step.end());
 }

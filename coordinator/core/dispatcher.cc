@@ -392,8 +392,8 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
       PutAside(id);
       continue;
     }
-    // Shards may have gone back since it was late, so that its step has not begun, and may not while
-    // a checkpoint is written.
+    // Shards may have gone back since it was late, so that its step has not begun, and may not
+    // while a checkpoint is written.
     const int worker = MayStart(id) ? RoomElsewhere(id) : -1;
     if (worker < 0) {
       ++it;

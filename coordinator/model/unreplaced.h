@@ -12,7 +12,7 @@
 
 namespace coxswain::model {
 
-// Which file it is; empty where there is none. A file that is renamed into its place is another one.
+// Which file it is; empty where there is none. A file that is renamed into its place is another.
 inline std::string FileIdentity(const std::string& path) {
   struct stat file {};
   if (stat(path.c_str(), &file) != 0) return "";

@@ -1,5 +1,5 @@
-// Histories of rows to predict, as training and evaluation have them: of a history in an order (`by`)
-// the last `max_values`.
+// Histories of rows to predict, as training and evaluation have them: of a history in an order
+// (`by`) the last `max_values`.
 #pragma once
 
 #include <cstdint>

@@ -41,8 +41,8 @@ Answer WrongMethod(absl::string_view method, absl::string_view wanted) {
   return Error(kNotAllowed, absl::StrCat("wanted ", wanted, ", found ", method));
 }
 
-// Null: the server waits for a model. TensorFlow Serving's clients look at the versions, KServe's at
-// `ready`.
+// Null: the server waits for a model. TensorFlow Serving's clients look at the versions, KServe's
+// at `ready`.
 Json StatusOf(const ServedPtr& model, const std::string& name) {
   Json version;
   version["version"] = absl::StrCat(model == nullptr ? 0 : model->version);

@@ -215,8 +215,8 @@ TEST_CASE(
   INFO(consistency);
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files);
-  // The second one is resumed twice: after a kill, and from the checkpoint that it wrote when it was
-  // told to end.
+  // The second one is resumed twice: after a kill, and from the checkpoint that it wrote when it
+  // was told to end.
   const std::map<std::string, std::string> chaos = {
       {"killed", files.Write("killed.yaml", kKills)},
       {"resumed",

@@ -95,8 +95,8 @@ class CoordinatorProcess final : public Process {
   void ScheduleMore();
   void Schedule(core::ClosureSpec spec);
   void ScheduleStep(int64_t closures);
-  // The closure may get a deadline, and may be cancelled after a while, by its number; null where it
-  // is not.
+  // The closure may get a deadline, and may be cancelled after a while, by its number; null where
+  // it is not.
   core::Controller::ClosureNumber MayEndEarly(core::ClosureSpec* spec);
   void OnClosureDone(ClosureId id, const absl::Status& status);
   // job_tickets.cc

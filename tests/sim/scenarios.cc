@@ -525,8 +525,8 @@ Scenario SynchronousSteps(Random* random) {
   fit.optimizer = any[random->Below(std::size(any))];
   fit.table_optimizer = any[random->Below(std::size(any))];
   fit.each = !fit.mean && random->Chance(0.4);
-  // Steps that have not begun may end early. Drawn from a copy, which leaves the rest of the world as
-  // it is.
+  // Steps that have not begun may end early. Drawn from a copy, which leaves the rest of the world
+  // as it is.
   Random ends = *random;
   if (ends.Chance(0.3)) s.job.cancels = 0.1;
   if (ends.Chance(0.2)) s.job.deadlines = 0.1;
