@@ -125,7 +125,7 @@ TEST_CASE("a job trains once on each object that comes into a store while it run
   clicks.CheckDone(train.Wait());
 }
 
-TEST_CASE("a job that follows a store that cannot be asked does not end as if nothing had come",
+TEST_CASE("a job that follows a store that refuses it ends with an error that names it",
           "[follow]") {
   if (!HasArrow()) return;
   Clicks clicks;

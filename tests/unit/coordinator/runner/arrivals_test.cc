@@ -29,9 +29,9 @@ train: {batch_size: 8}
 )";
 
 struct Followed {
-  Followed() {
+  explicit Followed(const std::vector<std::string>& set = {}) {
     std::filesystem::create_directory(files.Path("clicks"));
-    job = Must(job::ParseKeptJob(kJob, files.Path("job.yaml"), files.Path("")));
+    job = Must(job::ParseKeptJob(kJob, files.Path("job.yaml"), files.Path(""), set));
     strategy.emplace(testing::MustStart(1, 1));
     data::DatasetOptions options;
     options.spec = SpecBeforeFiles(job.dataset);
@@ -95,6 +95,15 @@ TEST_CASE("arrivals: a file that cannot be read is told when its epoch is to beg
   CHECK_THAT(std::string(status.message()), Catch::Matchers::Contains("a.csv:3"));
   CHECK(f.come.empty());
   CHECK_FALSE(f.arrivals->Has(0));
+}
+
+TEST_CASE("arrivals: whether nothing came for too long is not known of a directory that is away") {
+  Followed f({"dataset.follow_idle=0.01"});
+  CHECK_FALSE(Must(f.Await()));
+  std::filesystem::remove_all(f.files.Path("clicks"));
+  const absl::Status status = f.Await().status();
+  CHECK(status.code() == absl::StatusCode::kUnavailable);
+  CHECK_THAT(std::string(status.message()), Catch::Matchers::Contains("follow_idle"));
 }
 
 }  // namespace
