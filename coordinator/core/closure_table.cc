@@ -217,6 +217,9 @@ std::vector<ClosureTable::ResultFn> ClosureTable::CancelAll() {
 // A step is logged as a whole or not at all, and ends as a whole: also one of a checkpoint, of
 // which some closures are still to be scheduled again.
 bool ClosureTable::MayEndEarly(const SyncStep& step) const {
+  for (ClosureId id = step.first; id < step.end(); ++id) {
+    if (dispatcher_.IsRunning(id)) return false;  // since before shards went back, for instance
+  }
   return !sync_.HasBegun(step.first) && !dispatcher_.AwaitsRestored(step.first, step.end());
 }
 
@@ -414,7 +417,7 @@ void ClosureTable::StopSteps() {
   dispatcher_.gate().StopStepsAt(std::max(dispatcher_.low_water(), sync_.begun_end()));
 }
 
-void ClosureTable::ResumeSteps() { dispatcher_.gate().StopStepsAt(StartGate::kNever); }
+void ClosureTable::ResumeSteps() { dispatcher_.ResumeSteps(); }
 
 std::vector<ClosureTable::Overdue> ClosureTable::FindOverdue(absl::Duration now) const {
   std::vector<Overdue> overdue;

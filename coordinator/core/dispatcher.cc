@@ -37,7 +37,13 @@ bool Dispatcher::ScheduleRestored(ClosureId closure, GroupQueue::Group group) {
   queue_.SetGroup(closure, group);
   queue_.Insert(closure);
   ++stats_.scheduled;
+  LookAgain();  // its step may be complete
   return true;
+}
+
+void Dispatcher::ResumeSteps() {
+  gate_.StopStepsAt(StartGate::kNever);
+  LookAgain();
 }
 
 bool Dispatcher::AwaitsRestored(ClosureId first, ClosureId end) const {
@@ -122,8 +128,8 @@ void Dispatcher::Over(ClosureId closure) {
   history_.erase(closure);
   queue_.Forget(closure);
   quarantine_.Forget(closure);
-  const bool in_step = gate_.Forget(closure);
-  if (in_step && !aside_.empty()) next_time_ = absl::ZeroDuration();  // see MayBeTried
+  gate_.Forget(closure);
+  LookAgain();  // what waits for it may be tried
   if (!again_.empty()) again_.erase(closure);
   if (!lateness_.empty() && lateness_.erase(closure) > 0) {
     overdue_attempts_.erase(overdue_attempts_.lower_bound({closure, 0}),
@@ -402,6 +408,7 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
     it = late_.erase(it);
     assignments.push_back(Assign(id, worker));
   }
+  LeaveWorkersOfThoseThatWait();
   held_back_ = false;
   while (!queue_.closures().empty()) {
     ClosureId id = *queue_.closures().begin();
@@ -427,13 +434,22 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   }
   if (now >= next_time_) KeepWorkers(now);
   for (const auto& [worker, id] : kept_) {
-    if (aside_.count(id) == 0 || !MayStart(id)) continue;  // likewise
+    if (aside_.count(id) == 0) continue;
     TakeLaterSteps(id, worker);
     if (!workers_.at(worker).empty()) continue;
     aside_.erase(id);
     assignments.push_back(Assign(id, worker));
   }
   return assignments;
+}
+
+// What was set aside may have to wait for others since a worker was kept for it: shards may have gone
+// back, or a checkpoint is due. Those others may need the worker.
+void Dispatcher::LeaveWorkersOfThoseThatWait() {
+  if (kept_.empty()) return;
+  for (const ClosureId id : aside_) {
+    if (!MayStart(id)) LeaveWorker(id);
+  }
 }
 
 // Keeps workers for closures that may run on trial; other closures use the remaining workers.
@@ -443,7 +459,7 @@ void Dispatcher::KeepWorkers(absl::Duration now) {
   for (ClosureId id : aside_) {
     const absl::Duration when = quarantine_.NextTime(id);
     if (now >= when && !quarantine_.IsAccused(id)) {
-      if (MayBeTried(id)) may_run.push_back(id);
+      if (MayBeTried(id) && MayStart(id)) may_run.push_back(id);
       continue;
     }
     next_time_ = std::min(next_time_, when);

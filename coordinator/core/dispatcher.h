@@ -70,6 +70,8 @@ class Dispatcher {
   // Queues one of Restore's pending closures. False when it is not one of them, or was queued
   // before. One of a synchronous step starts when all of the step's are queued.
   bool ScheduleRestored(ClosureId closure, GroupQueue::Group group = 0);
+  // Undoes gate().StopStepsAt.
+  void ResumeSteps();
   // Whether some of these closures are still to be queued by ScheduleRestored.
   bool AwaitsRestored(ClosureId first, ClosureId end) const;
   // Number of Restore's pending closures that were not queued yet.
@@ -195,6 +197,11 @@ class Dispatcher {
   // A step with backups would otherwise be over without those of its closures that are still to be
   // queued, and they would wait for it for ever.
   bool StepAwaitsRestored(ClosureId closure) const;
+  // Some that were set aside may be tried now.
+  void LookAgain() {
+    if (!aside_.empty()) next_time_ = absl::ZeroDuration();
+  }
+  void LeaveWorkersOfThoseThatWait();
   // The worker on which an overdue closure may run now; -1: none yet.
   int RoomElsewhere(ClosureId closure) const;
   // For a closure of a step: a full worker on which closures of later steps wait.

@@ -1,6 +1,8 @@
 // Handing connections to threads, and requests to the service.
 #include "coordinator/serve/http_server.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -127,10 +129,13 @@ bool IsTrusted(const httplib::Request& request) {
   const std::string& from = request.remote_addr;
   const bool here =
       absl::StartsWith(from, "127.") || from == "::1" || absl::StartsWith(from, "::ffff:127.");
-  const std::string host = request.get_header_value("Host");
-  const absl::string_view name = absl::string_view(host).substr(0, host.find_last_of(':'));
-  const bool by_loopback = host == "localhost" || host == "[::1]" || name == "localhost" ||
-                           name == "[::1]" || absl::StartsWith(host, "127.");
+  std::string name = request.get_header_value("Host");
+  const size_t port = name.rfind(':');
+  if (port != std::string::npos && port >= name.find_last_of(']') + 1) name.resize(port);
+  in_addr address = {};
+  const bool by_loopback =
+      absl::EqualsIgnoreCase(name, "localhost") || name == "[::1]" ||
+      (inet_pton(AF_INET, name.c_str(), &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
   return here && by_loopback && !request.has_header("Forwarded") &&
          !request.has_header("X-Forwarded-For") &&
          absl::StartsWith(request.get_header_value("Content-Type"), "application/json");

@@ -154,10 +154,12 @@ TEST_CASE(
   REQUIRE(page);
   CHECK(page->status == 403);
   // A page of another name that leads to this machine is not from here.
-  const auto rebound = asking.Post("/v1/models/model:use", {{"Host", "pages.example:8501"}},
-                                   R"({"version": "newest"})", "application/json");
-  REQUIRE(rebound);
-  CHECK(rebound->status == 403);
+  for (const char* host : {"pages.example:8501", "127.pages.example", "127.0.0.1.example:1"}) {
+    const auto rebound = asking.Post("/v1/models/model:use", {{"Host", host}},
+                                     R"({"version": "newest"})", "application/json");
+    REQUIRE(rebound);
+    CHECK(rebound->status == 403);
+  }
   CHECK(
       asking.Post("/v1/models/model:use", R"({"version": "newest"})", "application/json")->status ==
       200);
