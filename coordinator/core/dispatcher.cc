@@ -443,8 +443,8 @@ std::vector<Dispatcher::Assignment> Dispatcher::TakeAssignments(absl::Duration n
   return assignments;
 }
 
-// What was set aside may have to wait for others since a worker was kept for it: shards may have gone
-// back, or a checkpoint is due. Those others may need the worker.
+// What was set aside may have to wait for others since a worker was kept for it: shards may have
+// gone back, or a checkpoint is due. Those others may need the worker.
 void Dispatcher::LeaveWorkersOfThoseThatWait() {
   if (kept_.empty()) return;
   for (const ClosureId id : aside_) {
