@@ -55,9 +55,7 @@ absl::StatusOr<std::vector<Question>> Questions(const NearestFlags& flags) {
 
 // Where these are items that have features; without a job nothing says that they have.
 absl::Status UseVectors(const SavedFlags& from, model::NamedRows* table) {
-  const bool saved = !from.model_dir.empty();
-  const std::string directory = saved ? from.model_dir : model::InputsOf(from.checkpoint_dir);
-  const auto job = model::ReadKeptJob(directory, saved ? model::kSavedModel : model::kSavedInputs);
+  const auto job = model::ReadKeptJob(KeptIn(from), KeptAs(from));
   if (absl::IsNotFound(job.status())) return absl::OkStatus();
   RETURN_IF_ERROR(job.status());
   if (!predict::DescribesItems(*job, table->table())) return absl::OkStatus();

@@ -35,14 +35,6 @@ absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
   return job;
 }
 
-std::string KeptIn(const SavedFlags& from) {
-  return from.model_dir.empty() ? model::InputsOf(from.checkpoint_dir) : from.model_dir;
-}
-
-const model::ManifestKind& KeptAs(const SavedFlags& from) {
-  return from.model_dir.empty() ? model::kSavedInputs : model::kSavedModel;
-}
-
 namespace {
 
 absl::Status LoadSaved(const SavedFlags& from, const std::string& inputs,

@@ -25,10 +25,6 @@ struct OpenedModel {
   model::TrainedOn trained;
 };
 
-// Where the job of a saved model, or of checkpoints, is kept with what it learned.
-std::string KeptIn(const SavedFlags& from);
-const model::ManifestKind& KeptAs(const SavedFlags& from);
-
 // A cluster with the saved values in it: one of this process, or the one elsewhere. Data is read by
 // what the model learned. Errors: also those of CheckInputsFit; Unavailable for a directory that
 // is replaced meanwhile.

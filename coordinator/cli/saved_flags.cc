@@ -4,6 +4,7 @@
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/command_util.h"
+#include "coordinator/model/saved_inputs.h"
 
 namespace coxswain::cli {
 void AllowManyFiles() {
@@ -11,6 +12,14 @@ void AllowManyFiles() {
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
+}
+
+std::string KeptIn(const SavedFlags& flags) {
+  return flags.model_dir.empty() ? model::InputsOf(flags.checkpoint_dir) : flags.model_dir;
+}
+
+const model::ManifestKind& KeptAs(const SavedFlags& flags) {
+  return flags.model_dir.empty() ? model::kSavedInputs : model::kSavedModel;
 }
 
 absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/predict/predictor.h"
 
@@ -22,6 +23,10 @@ struct SavedFlags {
   std::string checkpoint_dir;
   std::optional<uint64_t> checkpoint;  // its number; else the newest
 };
+
+// The directory where their job is kept with what it learned, and its manifest there.
+std::string KeptIn(const SavedFlags& flags);
+const model::ManifestKind& KeptAs(const SavedFlags& flags);
 
 absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags);
 // The same variables as a Predictor; a checkpoint's files are always verified.

@@ -60,7 +60,7 @@ bool Dispatcher::StepAwaitsRestored(ClosureId closure) const {
 void Dispatcher::AddWorker(int worker) {
   if (!workers_.try_emplace(worker).second) return;
   SetRoom(worker);
-  if (!aside_.empty()) next_time_ = absl::ZeroDuration();
+  LookAgain();
 }
 
 int Dispatcher::RemoveWorker(int worker, bool blame, absl::Duration now) {
@@ -73,7 +73,7 @@ int Dispatcher::RemoveWorker(int worker, bool blame, absl::Duration now) {
     queue_.RemoveWorker(worker);
   }
   if (blame) quarantine_.OnLoss(closures, now);
-  if (!aside_.empty()) next_time_ = absl::ZeroDuration();
+  LookAgain();
   for (ClosureId id : closures) {
     running_.erase(id);
     Requeue(id);
@@ -88,7 +88,7 @@ void Dispatcher::Blame(const std::vector<ClosureId>& closures, absl::Duration no
   }
   // A closure ran alone only if nothing else ran on the worker.
   if (!open.empty() && open.size() == closures.size()) quarantine_.OnLoss(open, now);
-  if (!aside_.empty()) next_time_ = absl::ZeroDuration();
+  LookAgain();
 }
 
 void Dispatcher::Requeue(ClosureId closure) {

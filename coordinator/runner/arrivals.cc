@@ -19,7 +19,7 @@ namespace coxswain::runner {
 namespace {
 
 constexpr absl::Duration kLookAgain = absl::Milliseconds(500);
-constexpr absl::Duration kAskStoreAgain = absl::Seconds(5);  // a look is two requests, which cost
+constexpr absl::Duration kAskStoreAgain = absl::Seconds(5);  // a look is requests, which cost
 constexpr absl::Duration kStopAgain = absl::Milliseconds(50);
 
 // What holds of the data set of one epoch. It has an order and a number of its own, so that two

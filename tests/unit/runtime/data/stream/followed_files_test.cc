@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/followed_files.h"
@@ -168,12 +169,19 @@ TEST_CASE("follow: objects of a store come, change and end as files do", "[remot
   store.Put("shop/views/day_1.csv", "1\n");
   store.Put("shop/views/other.csv", "1\n");
   CHECK(look() == std::pair(Strings{"s3://shop/clicks/a.csv", "s3://shop/views/day_1.csv"}, false));
+  // What a look costs does not depend on how many objects were taken.
+  const int before = store.requests();
+  CHECK(look() == std::pair(Strings{}, false));
+  const int of_look = store.requests() - before;
+  INFO("requests of a look: " << of_look);
+  for (int i = 0; i < 20; ++i) store.Put(absl::StrCat("shop/clicks/more_", i, ".csv"), "1\n");
+  CHECK(look().first.size() == 20);
+  const int with_more = store.requests();
+  CHECK(look() == std::pair(Strings{}, false));
+  CHECK(store.requests() - with_more == of_look);
+  CHECK(of_look <= 2 * 3);
   store.Put("shop/views/_DONE", "");
   CHECK(look() == std::pair(Strings{}, true));
-  // A look costs two requests a directory, however many objects were taken.
-  const int before = store.requests();
-  CHECK(look() == std::pair(Strings{}, true));
-  CHECK(store.requests() - before <= 4 + 2);
   store.Put("shop/clicks/a.csv", "1\n2\n");
   const absl::Status changed = followed.LookForNew().status();
   CHECK(changed.code() == absl::StatusCode::kFailedPrecondition);
