@@ -39,6 +39,8 @@ void AddStaleness(const StalenessCounts& staleness, proto::ShardStatus* shard) {
   }
   shard->set_staleness_sum(static_cast<uint64_t>(staleness.sum));
   shard->set_staleness_most(static_cast<uint64_t>(staleness.most));
+  shard->set_gradient_rows(static_cast<uint64_t>(staleness.rows));
+  shard->set_gradient_rows_changed(static_cast<uint64_t>(staleness.rows_changed));
 }
 
 }  // namespace

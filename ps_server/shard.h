@@ -111,8 +111,16 @@ class Shard {
   absl::Status Validate(const graph::Update& update) const;
   // For a hash table: reserves memory for `n` new rows. Errors: ResourceExhausted.
   absl::Status Reserve(int64_t n);
+  // Rows of gradients: all that they named, and those of them that the last `staleness` updates had
+  // changed: what the gradient was computed from is no longer there.
+  struct NamedRows {
+    int64_t all = 0, changed = 0;
+  };
   // Applies validated updates of one segment in order and counts them as one update of the shard.
-  void ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time = {});
+  // Of a row that several of them name, the first says whether it had changed. Nothing is returned
+  // of dense variables.
+  NamedRows ApplySegment(absl::Span<const graph::Update* const> updates,
+                         const UpdateTime& time = {});
 
   // Segments applied since the variable was created: the number of steps, if every closure updates
   // every shard once a step.
@@ -137,6 +145,8 @@ class Shard {
   void FillParts();
   void FillWeights(const Initializer& initializer);
   PartPlace Place(int part) const;
+  // How many of the rows the last `updates` updates have changed.
+  int64_t CountChanged(const int64_t* ids, int64_t n, int64_t updates) const;
   // Records that the update after applied() has changed the rows.
   void Touch(const int64_t* ids, int64_t n);
   void TouchRange(int64_t begin, int64_t n);

@@ -182,13 +182,17 @@ void ShardStore::ApplyAsOne(const SyncSteps::Ready& ready, double seconds) {
     Updates all;
     for (const graph::Update& update : step) all.push_back(&update);
     int64_t late = 0;
+    bool seen = false;
     for (const auto& [closure, contribution] : ready.of) {
       const auto read = contribution.reads.find(id);
       if (read == contribution.reads.end()) continue;
+      seen = true;
       entry->staleness.Add(entry->shard->applied() - read->second);
       late = std::max(late, entry->shard->applied() - read->second);
     }
-    entry->shard->ApplySegment(all, {ready.step.first, 0, seconds, late});
+    const Shard::NamedRows rows =
+        entry->shard->ApplySegment(all, {ready.step.first, 0, seconds, late});
+    if (seen) entry->staleness.AddRows(rows.all, rows.changed);
     entry->pushed += IdsIn(all);
   }
   for (const auto& [closure, contribution] : ready.of) {
@@ -346,11 +350,13 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       const int64_t late = read ? entry->shard->applied() - read->applied : 0;
       std::vector<graph::Update> compensated;
       if (late > 0) CompensateAll(*entry->shard, read->values, &updates, &compensated);
-      entry->shard->ApplySegment(updates, {closure, step, seconds, late});
+      const Shard::NamedRows rows =
+          entry->shard->ApplySegment(updates, {closure, step, seconds, late});
       entry->pushed += IdsIn(updates);
       ++result.applied;
       if (read && AnyGradient(updates)) {
         entry->staleness.Add(late);
+        entry->staleness.AddRows(rows.all, rows.changed);
         result.staleness = std::max(result.staleness, late);
       }
     }

@@ -60,11 +60,13 @@ absl::Status Shard::Validate(const graph::Update& update) const {
   return CheckValues(update.values, dtype, layout_.RowsShape(update.ids.num_elements()));
 }
 
-void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time) {
+Shard::NamedRows Shard::ApplySegment(absl::Span<const graph::Update* const> updates,
+                                     const UpdateTime& time) {
   const bool gradient = std::any_of(updates.begin(), updates.end(),
                                     [](const graph::Update* u) { return IsGradient(u->kind); });
   const Numbers at{.t = gradient_steps_ + 1, .staleness = time.staleness};
   absl::InlinedVector<Named, 2> changed;
+  NamedRows gradient_rows;
   for (const graph::Update* update : updates) {
     graph::Update by_places;
     if (hash_ != nullptr) {
@@ -77,6 +79,10 @@ void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const U
     const int64_t n = named ? update->ids.num_elements() : rows();
     const bool all =
         update->kind == graph::Update::Kind::kSparse && optimizer_.SparseMovesAllRows();
+    if (update->kind == graph::Update::Kind::kSparse) {
+      gradient_rows.all += n;
+      gradient_rows.changed += CountChanged(ids, n, time.staleness);
+    }
     // No ids may be a null pointer, too, and are not all rows.
     if (all || !named) {
       PrepareRange(0, rows());
@@ -104,6 +110,19 @@ void Shard::ApplySegment(absl::Span<const graph::Update* const> updates, const U
   ++applied_;
   if (gradient) ++gradient_steps_;
   if (hash_ != nullptr) Evict(updates, time);
+  return gradient_rows;
+}
+
+int64_t Shard::CountChanged(const int64_t* ids, int64_t n, int64_t updates) const {
+  if (touched_ < 0 || updates <= 0) return 0;
+  const PartPlace at = Place(touched_);
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t touched;  // later than applied(): by this update, which has made the row or changed it
+    std::memcpy(&touched, at.Row(ids[i]), sizeof(touched));
+    count += static_cast<int64_t>(touched > applied_ - updates && touched <= applied_);
+  }
+  return count;
 }
 
 void Shard::Touch(const int64_t* ids, int64_t n) {

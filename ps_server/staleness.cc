@@ -19,6 +19,11 @@ void StalenessCounts::Add(int64_t staleness) {
   most = std::max(most, staleness);
 }
 
+void StalenessCounts::AddRows(int64_t all, int64_t changed) {
+  rows += all;
+  rows_changed += changed;
+}
+
 void ReadMarks::Note(const ReadStamp& stamp, int64_t applied) {
   const auto [found, is_new] = marks_.try_emplace(stamp.closure, Mark{stamp, {applied, {}}});
   Mark& mark = found->second;

@@ -30,9 +30,14 @@ struct StalenessCounts {
   std::array<int64_t, kBuckets> counts{};
   int64_t sum = 0;
   int64_t most = 0;
+  // Rows of tables that these gradients named, and those of them that had changed since they were
+  // read.
+  int64_t rows = 0;
+  int64_t rows_changed = 0;
 
   static int BucketOf(int64_t staleness);
   void Add(int64_t staleness);
+  void AddRows(int64_t all, int64_t changed);
 };
 
 // An attempt of one step of a closure.

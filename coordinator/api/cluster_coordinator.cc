@@ -123,8 +123,8 @@ absl::Status ClusterCoordinator::CheckStep(const RemoteFunction& function,
 
 std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& function,
                                                           absl::Span<const Ticket> tickets,
-                                                          const std::vector<Tensor>& arguments) {
-  if (absl::Status status = CheckStep(function, tickets, arguments); !status.ok()) {
+                                                          const StepOptions& options) {
+  if (absl::Status status = CheckStep(function, tickets, options.arguments); !status.ok()) {
     return std::vector<RemoteValue>(std::max<size_t>(1, tickets.size()), Refuse(status));
   }
   std::vector<RemoteValue> values;
@@ -136,9 +136,11 @@ std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& 
   std::vector<core::ClosureSpec> step;
   std::vector<Tell> done;
   std::vector<core::Controller::ClosureNumber> numbers;
+  const absl::Duration deadline = cluster_.env()->Monotonic() + options.deadline;
   const auto accumulate = static_cast<size_t>(std::max<int64_t>(1, consistency_.accumulate));
   for (size_t i = 0; i < tickets.size(); ++i) {
-    step.push_back(SpecOf(function, tickets[i], 1, arguments));
+    step.push_back(SpecOf(function, tickets[i], 1, options.arguments));
+    step.back().deadline = deadline;
     done.push_back(TellerOf(function, values[i], &step.back()));
     numbers.emplace_back(values[i].state_, &values[i].state_->number);
     if (accumulate == 1) continue;

@@ -70,6 +70,31 @@ absl::Status ParameterServerStrategy::State::TakeShards(
   return absl::OkStatus();
 }
 
+namespace {
+
+// What the strategy says of all optimizers, where this one does not say it itself.
+absl::Status CompleteOptimizer(const std::string& name,
+                               const ParameterServerStrategy::Options& options,
+                               proto::OptimizerSpec* optimizer) {
+  if (optimizer->kind().empty()) return absl::OkStatus();
+  const Consistency& consistency = options.consistency;
+  if (consistency.in_steps() && optimizer->delay_compensation() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable '", name, "': delay_compensation of its optimizer: only where an update is of ",
+        "one batch and applied as it comes; wanted 0, found ", optimizer->delay_compensation()));
+  }
+  if (optimizer->staleness_rate().empty()) {
+    *optimizer = WithStalenessRate(*optimizer, consistency.staleness_rate).proto();
+  }
+  if (!optimizer->has_delay_compensation()) {
+    optimizer->set_delay_compensation(consistency.delay_compensation);
+  }
+  optimizer->set_ema_decay(options.ema_decay);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::State::Create(
     std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer, int64_t shards) {
   RETURN_IF_ERROR(CheckConsistency(options.consistency));
@@ -96,16 +121,7 @@ absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
   *spec.mutable_initializer() = initializer;
   if (initializer.kind().empty()) spec.mutable_initializer()->set_kind("zeros");
   *spec.mutable_optimizer() = info->optimizer;
-  if (const StalenessRate rate = options.consistency.staleness_rate;
-      rate != StalenessRate::kNone && !info->optimizer.kind().empty()) {
-    spec.mutable_optimizer()->set_staleness_rate(Word(rate));
-  }
-  if (!info->optimizer.kind().empty() && !options.consistency.in_steps()) {
-    spec.mutable_optimizer()->set_delay_compensation(options.consistency.delay_compensation);
-  }
-  if (!info->optimizer.kind().empty()) {
-    spec.mutable_optimizer()->set_ema_decay(options.ema_decay);
-  }
+  RETURN_IF_ERROR(CompleteOptimizer(info->name, options, spec.mutable_optimizer()));
   spec.set_table(info->table);
   spec.set_rounding(info->rounding);
   if (info->hash()) *spec.mutable_hash() = *info->hash_table;

@@ -22,10 +22,6 @@ constexpr std::array<EnumWord<Rounding>, 2> kRoundings = {
 constexpr std::array<EnumWord<Combiner>, 3> kCombiners = {
     {{Combiner::kSum, "sum"}, {Combiner::kMean, "mean"}, {Combiner::kSqrtN, "sqrtn"}}};
 
-constexpr std::array<EnumWord<StalenessRate>, 3> kRates = {{{StalenessRate::kNone, "none"},
-                                                            {StalenessRate::kInverse, "inverse"},
-                                                            {StalenessRate::kRoot, "root"}}};
-
 template <typename Words, typename Enum>
 const char* WordOf(const Words& words, Enum value) {
   for (const auto& entry : words) {
@@ -50,7 +46,6 @@ absl::StatusOr<Enum> Parse(const Words& words, const char* what, absl::string_vi
 const char* Word(Sharding sharding) { return WordOf(kShardings, sharding); }
 const char* Word(Rounding rounding) { return WordOf(kRoundings, rounding); }
 const char* Word(Combiner combiner) { return WordOf(kCombiners, combiner); }
-const char* Word(StalenessRate rate) { return WordOf(kRates, rate); }
 
 absl::StatusOr<Sharding> ParseSharding(absl::string_view word) {
   return Parse<Sharding>(kShardings, "sharding", word);

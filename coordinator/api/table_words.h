@@ -11,10 +11,9 @@
 
 namespace coxswain {
 
-const char* Word(Sharding sharding);   // "mod", "div", "hash"
-const char* Word(Rounding rounding);   // "stochastic", "nearest"
-const char* Word(Combiner combiner);   // "sum", "mean", "sqrtn"
-const char* Word(StalenessRate rate);  // "none", "inverse", "root"
+const char* Word(Sharding sharding);  // "mod", "div", "hash"
+const char* Word(Rounding rounding);  // "stochastic", "nearest"
+const char* Word(Combiner combiner);  // "sum", "mean", "sqrtn"
 // Errors: InvalidArgument for a word that is none of the above.
 absl::StatusOr<Sharding> ParseSharding(absl::string_view word);
 absl::StatusOr<Rounding> ParseRounding(absl::string_view word);

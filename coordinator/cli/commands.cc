@@ -152,6 +152,15 @@ int Validate(const std::string& path, const std::vector<std::string>& overrides,
 
 namespace {
 
+// What late gradients of a table mean: most of their rows may be as they were read.
+void PrintRowsChanged(const proto::ShardStatus& shard) {
+  if (shard.gradient_rows() == 0) return;
+  std::printf("%-10s '%s': %.1f%% of their rows had changed since they were read\n", "",
+              shard.variable().c_str(),
+              100 * static_cast<double>(shard.gradient_rows_changed()) /
+                  static_cast<double>(shard.gradient_rows()));
+}
+
 // The shards of a PS; for people those whose rows come and go.
 void AddShards(const proto::TaskStatus& status, bool as_json, nlohmann::ordered_json* entry) {
   for (const proto::ShardStatus& shard : status.shards()) {
@@ -167,7 +176,9 @@ void AddShards(const proto::TaskStatus& status, bool as_json, nlohmann::ordered_
          {"ids_waiting", shard.ids_waiting()},
          {"staleness", std::vector<uint64_t>(shard.staleness().begin(), shard.staleness().end())},
          {"staleness_sum", shard.staleness_sum()},
-         {"staleness_most", shard.staleness_most()}});
+         {"staleness_most", shard.staleness_most()},
+         {"gradient_rows", shard.gradient_rows()},
+         {"gradient_rows_changed", shard.gradient_rows_changed()}});
     if (!as_json && shard.staleness_most() > 0) {
       const uint64_t gradients =
           std::accumulate(shard.staleness().begin(), shard.staleness().end(), uint64_t{0});
@@ -176,6 +187,7 @@ void AddShards(const proto::TaskStatus& status, bool as_json, nlohmann::ordered_
                   static_cast<double>(shard.staleness_sum()) /
                       static_cast<double>(std::max<uint64_t>(1, gradients)),
                   WithCommas(static_cast<int64_t>(shard.staleness_most())).c_str());
+      PrintRowsChanged(shard);
     }
     if (as_json || shard.rows_evicted() + shard.ids_waiting() == 0) continue;
     std::printf("%-10s table '%s': %s rows, %s evicted, %s ids waiting\n", "",

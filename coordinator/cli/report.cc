@@ -22,13 +22,20 @@ Json StalenessJson(const VariableInfo& variable, const runner::UpdateCounts& upd
     for (size_t b = 0; b < one.counts.size(); ++b) all.counts[b] += one.counts[b];
     all.sum += one.sum;
     all.most = std::max(all.most, one.most);
+    all.rows += one.rows;
+    all.rows_changed += one.rows_changed;
   }
   const int64_t gradients = std::accumulate(all.counts.begin(), all.counts.end(), int64_t{0});
   if (gradients == 0) return {};
-  return {{"gradients", gradients},
-          {"mean", static_cast<double>(all.sum) / static_cast<double>(gradients)},
-          {"most", all.most},
-          {"histogram", all.counts}};
+  Json late = {{"gradients", gradients},
+               {"mean", static_cast<double>(all.sum) / static_cast<double>(gradients)},
+               {"most", all.most},
+               {"histogram", all.counts}};
+  if (variable.table) {
+    late["rows"] = all.rows;
+    late["rows_changed"] = all.rows_changed;
+  }
+  return late;
 }
 
 Json VariablesJson(const runner::JobResult& result) {

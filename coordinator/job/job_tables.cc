@@ -44,6 +44,27 @@ void ReadSchedule(const JobReader& reader, const std::string& path, const Sectio
   }
 }
 
+// What becomes of late gradients, where it is not as train.consistency says.
+void ReadLateness(const JobReader& reader, const std::string& path, const SectionView& view,
+                  proto::OptimizerSpec* optimizer) {
+  const Consistency& consistency = reader.job->train.consistency;
+  if (view.Has("staleness_rate")) {
+    optimizer->set_staleness_rate(view.String("staleness_rate"));
+    if (optimizer->staleness_rate() != "none" && consistency.mode == ConsistencyMode::kSync &&
+        consistency.reduce != GradientReduction::kNone) {
+      reader.Error(path + ".staleness_rate", "with mode `sync` no gradient is late; wanted none");
+    }
+  }
+  if (view.Has("delay_compensation")) {
+    optimizer->set_delay_compensation(view.Real("delay_compensation"));
+    if (optimizer->delay_compensation() != 0 && consistency.in_steps()) {
+      reader.Error(path + ".delay_compensation",
+                   "only where an update is of one batch and applied as it comes, with `async` and "
+                   "`bounded`");
+    }
+  }
+}
+
 proto::OptimizerSpec ReadOptimizer(const JobReader& reader, const std::string& path,
                                    const SectionView& view) {
   proto::OptimizerSpec optimizer;
@@ -56,6 +77,7 @@ proto::OptimizerSpec ReadOptimizer(const JobReader& reader, const std::string& p
   if (view.Has("schedule")) {
     ReadSchedule(reader, path + ".schedule", view.Sub("schedule"), &optimizer);
   }
+  ReadLateness(reader, path, view, &optimizer);
   return optimizer;
 }
 

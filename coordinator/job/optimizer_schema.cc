@@ -96,6 +96,13 @@ struct Keys {
                                "how the learning rate changes; `ftrl`, as TensorFlow's, scales by "
                                "it what a row has learnt, too")
                          .Of(&kSchedule));
+      keys.push_back(SchemaKey(kChoice, "staleness_rate", "=`train.consistency.staleness_rate`",
+                               "what the learning rate of its late gradients is divided by")
+                         .Choices("none inverse root"));
+      keys.push_back(SchemaKey(kReal, "delay_compensation",
+                               "=`train.consistency.delay_compensation`",
+                               "the factor with which its late gradients are compensated")
+                         .Min(0));
       words.push_back({info.kind, keys});
     }
   }

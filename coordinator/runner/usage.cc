@@ -34,7 +34,9 @@ std::map<ShardId, ShardCount> ReadCounts(const Cluster& cluster) {
                                 task.task(),
                                 {{shard.staleness().begin(), shard.staleness().end()},
                                  static_cast<int64_t>(shard.staleness_sum()),
-                                 static_cast<int64_t>(shard.staleness_most())}}};
+                                 static_cast<int64_t>(shard.staleness_most()),
+                                 static_cast<int64_t>(shard.gradient_rows()),
+                                 static_cast<int64_t>(shard.gradient_rows_changed())}}};
     }
   }
   return counts;

@@ -26,6 +26,8 @@ void AddTraffic(const std::vector<PsTraffic>& before, const std::vector<PsTraffi
 struct StalenessOf {
   std::vector<int64_t> counts;  // of 0, 1, 2 to 3, 4 to 7, ... updates
   int64_t sum = 0, most = 0;
+  // Of tables: rows that gradients named, and those that had changed since they were read.
+  int64_t rows = 0, rows_changed = 0;
 };
 
 // What a shard has; of a hash table rows come and go.

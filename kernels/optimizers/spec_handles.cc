@@ -53,6 +53,20 @@ OptimizerSpec WithSchedule(const OptimizerSpec& optimizer, const ScheduleSpec& s
   return with;
 }
 
+OptimizerSpec WithStalenessRate(const OptimizerSpec& optimizer, StalenessRate rate) {
+  proto::OptimizerSpec with = optimizer.proto();
+  with.set_staleness_rate(rate == StalenessRate::kInverse ? "inverse"
+                          : rate == StalenessRate::kRoot  ? "root"
+                                                          : "none");
+  return with;
+}
+
+OptimizerSpec WithDelayCompensation(const OptimizerSpec& optimizer, double factor) {
+  proto::OptimizerSpec with = optimizer.proto();
+  with.set_delay_compensation(factor);
+  return with;
+}
+
 ScheduleSpec PiecewiseConstant(const std::vector<int64_t>& boundaries,
                                const std::vector<double>& factors) {
   proto::LearningRateSchedule schedule = Schedule("piecewise_constant");

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coxswain/optimizers.h"
 
 namespace coxswain::cluster {
 struct ClusterConfig;
@@ -63,13 +64,6 @@ enum class ConsistencyMode : uint8_t {
 // is an update of its own, one after the other in the order of the batches.
 enum class GradientReduction : uint8_t { kMean, kSum, kNone };
 
-// The learning rate of a gradient that is late: its shard took updates since it was read.
-enum class StalenessRate : uint8_t {
-  kNone,     // as of all others
-  kInverse,  // divided by its staleness, where that is more than 1
-  kRoot,     // or by the root of it
-};
-
 struct Consistency {
   ConsistencyMode mode = ConsistencyMode::kAsync;
   // kBounded: by how many steps, at most, the oldest step that is not applied yet may be behind a
@@ -86,10 +80,11 @@ struct Consistency {
   int64_t group_size = 1;
   // An update takes this many times as many batches: microbatches.
   int64_t accumulate = 1;
-  // Of all variables and tables with an optimizer. Synchronous gradients are never late.
+  // Of all variables and tables whose optimizer has none of its own (WithStalenessRate).
+  // Synchronous gradients are never late.
   StalenessRate staleness_rate = StalenessRate::kNone;
-  // Of the same: late gradients become what they would be now, to the first order, with this factor
-  // (DC-ASGD); 0: they stay as they are. Not for steps.
+  // Of all without WithDelayCompensation: late gradients become what they would be now, to the
+  // first order, with this factor (DC-ASGD); 0: they stay as they are. Not for steps.
   double delay_compensation = 0;
 
   static constexpr int64_t kMostReplicas = 4096;

@@ -89,6 +89,14 @@ struct ScheduleOptions {
   absl::Duration deadline = absl::InfiniteDuration();
 };
 
+// How a synchronous step is run.
+struct StepOptions {
+  std::vector<Tensor> arguments = {};  // of each of its closures
+  // From the call on. A step that has not begun by then is cancelled whole, with DeadlineExceeded
+  // for all of its futures, by the policy errors like others; one that has begun is finished.
+  absl::Duration deadline = absl::InfiniteDuration();
+};
+
 struct CoordinatorOptions {
   // Schedule blocks while this number of closures wait or run: the larger of `queue_size` and
   // `queue_per_worker` times the number of workers that the cluster lists at that time.
@@ -136,7 +144,12 @@ class ClusterCoordinator {
   // Consistency::kMostReplicas, FailedPrecondition with another Consistency.
   std::vector<RemoteValue> ScheduleStep(const RemoteFunction& function,
                                         absl::Span<const Ticket> tickets,
-                                        const std::vector<Tensor>& arguments = {});
+                                        const std::vector<Tensor>& arguments = {}) {
+    return ScheduleStep(function, tickets, StepOptions{.arguments = arguments});
+  }
+  std::vector<RemoteValue> ScheduleStep(const RemoteFunction& function,
+                                        absl::Span<const Ticket> tickets,
+                                        const StepOptions& options);
   // Schedules a closure of the checkpoint that the session was resumed from, under its old id.
   // `function` must have the name of the closure's function. All closures of the checkpoint must be
   // scheduled before any other closure of the cluster, in their order, as

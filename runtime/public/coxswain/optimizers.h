@@ -124,6 +124,18 @@ struct Ftrl {
 // multiply the optimizer's learning rate. Formulas: ps_server/learning_rate.h.
 OptimizerSpec WithSchedule(const OptimizerSpec& optimizer, const ScheduleSpec& schedule);
 
+// The learning rate of a gradient that is late: its shard took updates since it was read.
+enum class StalenessRate : uint8_t {
+  kNone,     // as of all others
+  kInverse,  // divided by its staleness, where that is more than 1
+  kRoot,     // or by the root of it
+};
+
+// The optimizer with something of its own in place of Consistency::staleness_rate and
+// Consistency::delay_compensation, which say it of all others.
+OptimizerSpec WithStalenessRate(const OptimizerSpec& optimizer, StalenessRate rate);
+OptimizerSpec WithDelayCompensation(const OptimizerSpec& optimizer, double factor);
+
 // factors[i] after step boundaries[i].
 ScheduleSpec PiecewiseConstant(const std::vector<int64_t>& boundaries,
                                const std::vector<double>& factors);

@@ -21,6 +21,7 @@ namespace coxswain {
 namespace {
 
 constexpr int kWarmUpdates = 4;
+constexpr int kDeterministicWindow = 8;
 
 double Now() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
@@ -86,9 +87,14 @@ absl::StatusOr<pid_t> FirstWorker(const Cluster& cluster) {
   return absl::UnavailableError("the first worker does not tell its process");
 }
 
+// Sums over rounds that become means.
+struct Late {
+  int64_t gradients = 0, rows = 0, rows_changed = 0;
+  double sum = 0, segments = 0, cpu = 0;
+};
+
 // All shards have taken each update once; adds how late gradients were.
-absl::Status CheckShards(const Cluster& cluster, int64_t updates, int64_t* gradients, double* sum,
-                         int64_t* most) {
+absl::Status CheckShards(const Cluster& cluster, int64_t updates, Late* late, int64_t* most) {
   for (const proto::TaskStatus& task : TaskStatuses(cluster, /*staleness=*/true)) {
     for (const proto::ShardStatus& shard : task.shards()) {
       if (shard.updates_applied() != static_cast<uint64_t>(updates)) {
@@ -96,19 +102,17 @@ absl::Status CheckShards(const Cluster& cluster, int64_t updates, int64_t* gradi
                                                 "': ", shard.updates_applied(),
                                                 " updates were applied, wanted ", updates));
       }
-      for (const uint64_t count : shard.staleness()) *gradients += static_cast<int64_t>(count);
-      *sum += static_cast<double>(shard.staleness_sum());
+      for (const uint64_t count : shard.staleness()) {
+        late->gradients += static_cast<int64_t>(count);
+      }
+      late->sum += static_cast<double>(shard.staleness_sum());
+      late->rows += static_cast<int64_t>(shard.gradient_rows());
+      late->rows_changed += static_cast<int64_t>(shard.gradient_rows_changed());
       *most = std::max(*most, static_cast<int64_t>(shard.staleness_most()));
     }
   }
   return absl::OkStatus();
 }
-
-// Sums over rounds that become means.
-struct Late {
-  int64_t gradients = 0;
-  double sum = 0, segments = 0, cpu = 0;
-};
 
 absl::Status TakeTurn(const ConsistencyOptions& options, WayFigures* f, Late* late) {
   ClusterOptions with;
@@ -145,8 +149,7 @@ absl::Status TakeTurn(const ConsistencyOptions& options, WayFigures* f, Late* la
   f->seconds += seconds;
   late->segments += static_cast<double>(after.segments - before.segments);
   late->cpu += after.cpu - before.cpu;
-  return CheckShards(cluster, warm.updates + timed.updates, &late->gradients, &late->sum,
-                     &f->most_staleness);
+  return CheckShards(cluster, warm.updates + timed.updates, late, &f->most_staleness);
 }
 
 }  // namespace
@@ -158,7 +161,12 @@ std::vector<WayToTrain> WaysToTrain(int workers, int in_flight) {
        {.mode = ConsistencyMode::kBounded, .max_staleness = int64_t{workers} * in_flight - 1}},
       {"sync", {.mode = ConsistencyMode::kSync, .replicas = workers}},
       {"in order",
-       {.mode = ConsistencyMode::kSync, .replicas = workers, .reduce = GradientReduction::kNone}}};
+       {.mode = ConsistencyMode::kSync, .replicas = workers, .reduce = GradientReduction::kNone}},
+      // What a job makes of `async` with train.deterministic, by its default window.
+      {"deterministic",
+       {.mode = ConsistencyMode::kSync,
+        .replicas = kDeterministicWindow,
+        .reduce = GradientReduction::kNone}}};
   if (workers > 1) {
     ways.push_back(
         {"sync+1", {.mode = ConsistencyMode::kSync, .replicas = workers - 1, .backup = 1}});
@@ -224,6 +232,10 @@ absl::StatusOr<std::vector<WayFigures>> MeasureWays(const StepShape& shape,
     all[i].cpu_ms = 1e3 * late[i].cpu / batches;
     if (late[i].gradients > 0) {
       all[i].mean_staleness = late[i].sum / static_cast<double>(late[i].gradients);
+    }
+    if (late[i].rows > 0) {
+      all[i].rows_changed =
+          static_cast<double>(late[i].rows_changed) / static_cast<double>(late[i].rows);
     }
   }
   return all;

@@ -49,6 +49,7 @@ struct WayFigures {
   double messages = 0;        // between workers and PS, both ways, for each PS and batch
   double cpu_ms = 0;          // of all tasks, for each batch
   double mean_staleness = 0;  // updates; of all gradients
+  double rows_changed = 0;    // share of the rows of gradients that had changed since the reading
   int64_t most_staleness = 0;
 
   double rate() const;  // the median

@@ -55,17 +55,20 @@ Json ToJsonObject(const WayFigures& f, const Compared& with) {
           {"cpu_ms_per_batch", Round(f.cpu_ms, 4)},
           {"messages_per_ps_and_batch", Round(f.messages, 3)},
           {"mean_staleness", Round(f.mean_staleness, 2)},
-          {"most_staleness", f.most_staleness}};
+          {"most_staleness", f.most_staleness},
+          {"rows_changed", Round(f.rows_changed, 4)}};
 }
 
 void PrintRow(FILE* table, const WayFigures& f, const Compared& with) {
   const std::string slow = f.slowdown > 0 ? absl::StrCat(f.slowdown, "x") : "-";
   std::fprintf(table,
-               "%-8s %-15s %-10s %5s %10.1f %12.0f %8.2f %8.2f %7.3f %9.2f %9.1f %6lld %8lld\n",
+               "%-8s %-15s %-13s %5s %10.1f %12.0f %8.2f %8.2f %7.3f %9.2f %9.1f %6lld %6.1f%% "
+               "%8lld\n",
                f.shape.name.c_str(), f.cluster.name().c_str(), f.way.name.c_str(), slow.c_str(),
                f.rate(), f.rate() * static_cast<double>(f.shape.batch), Ratio(f, *with.async),
                Ratio(f, *with.alike), f.cpu_ms, f.messages, f.mean_staleness,
-               static_cast<long long>(f.most_staleness), static_cast<long long>(f.surplus));
+               static_cast<long long>(f.most_staleness), 100 * f.rows_changed,
+               static_cast<long long>(f.surplus));
   std::fflush(table);
 }
 
@@ -113,9 +116,9 @@ ConsistencyCommand AddConsistencyCommand(CLI::App* app, ConsistencyFlags* flags)
 absl::Status RunConsistency(const ConsistencyFlags& flags, WriteText write) {
   // The table goes where the JSON does not.
   FILE* table = flags.want_json && (flags.json.empty() || flags.json == "-") ? stderr : stdout;
-  std::fprintf(table, "%-8s %-15s %-10s %5s %10s %12s %8s %8s %7s %9s %9s %6s %8s\n", "case",
+  std::fprintf(table, "%-8s %-15s %-13s %5s %10s %12s %8s %8s %7s %9s %9s %6s %7s %8s\n", "case",
                "cluster", "way", "slow", "batches/s", "examples/s", "of async", "of alike",
-               "CPU ms", "messages", "staleness", "most", "surplus");
+               "CPU ms", "messages", "staleness", "most", "changed", "surplus");
   Json all = Json::array();
   for (const std::string& name : flags.shapes) {
     ASSIGN_OR_RETURN(StepShape shape, FindStepShape(name));

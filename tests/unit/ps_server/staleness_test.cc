@@ -7,6 +7,7 @@
 
 #include "ps_server/shard_store.h"
 #include "runtime/graph/builder.h"
+#include "tests/testing/hash_specs.h"
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
 
@@ -118,6 +119,58 @@ TEST_CASE("an attempt's gradient is measured by its own reading, and duplicates 
   CHECK(Push(&store, {10, 1, 0}).staleness == -1);
   CHECK(store.Get(kTable).value()->applied() == 5);
   CHECK(CountsOf(store, kTable).counts[0] == 4);
+}
+
+// A gradient of -1 for these rows or ids.
+void PushRows(ShardStore* store, ClosureId closure, const std::vector<int64_t>& ids,
+              bool read = true) {
+  const ReadStamp stamp{closure, 1, 0};
+  const std::vector<ShardId> table = {kTable};
+  if (read) {
+    SegmentTransaction reading(store);
+    reading.CountStaleness(stamp, &table);
+    REQUIRE(reading.Gather(kTable, Ids(ids)).ok());
+  }
+  SegmentTransaction segment(store);
+  segment.CountStaleness(stamp, &table);
+  const auto n = static_cast<int64_t>(ids.size());
+  const std::vector<float> minus(ids.size(), -1);
+  const Tensor rows = Tensor::FromVector<float>(minus, Shape{n, 1}).value();
+  REQUIRE(segment.Stage(UpdateOf(Kind::kSparse, kTable, rows, Ids(ids))).ok());
+  REQUIRE(segment.Commit(stamp.closure, stamp.step).applied == 1);
+}
+
+TEST_CASE("of a late gradient's rows those are counted that had changed since they were read",
+          "[staleness]") {
+  ShardStore store;
+  Fill(&store);
+  PushRows(&store, 1, {0, 3});
+  Read(&store, {9, 1, 0});  // rows 0 and 2
+  CHECK(CountsOf(store, kTable).rows == 2);
+  CHECK(CountsOf(store, kTable).rows_changed == 0);
+  PushRows(&store, 2, {1, 2});
+  PushRows(&store, 3, {2, 3});
+  CHECK(CountsOf(store, kTable).rows_changed == 0);  // each was read just before
+  CHECK(Push(&store, {9, 1, 0}).staleness == 2);     // row 2 has changed, row 0 has not
+  CHECK(CountsOf(store, kTable).rows == 8);
+  CHECK(CountsOf(store, kTable).rows_changed == 1);
+  CHECK(CountsOf(store, kDense).rows == 0);
+  PushRows(&store, 4, {0, 1}, /*read=*/false);  // its reading was not seen
+  CHECK(CountsOf(store, kTable).rows == 8);
+}
+
+TEST_CASE("a row that a late gradient makes has not changed since it was read", "[staleness]") {
+  ShardStore store;
+  const proto::VariableSpec table = testing::HashTableOf("t", 1, OptimizerOf("sgd", 1));
+  REQUIRE(store.Add(testing::HashShardsOf(table, 1, kTable)[0]).ok());
+  const std::vector<ShardId> updated = {kTable};
+  SegmentTransaction reading(&store);
+  reading.CountStaleness({9, 1, 0}, &updated);
+  REQUIRE(reading.Gather(kTable, Ids({5, 6})).ok());
+  PushRows(&store, 1, {6, 7});
+  PushRows(&store, 9, {5, 6}, /*read=*/false);
+  CHECK(CountsOf(store, kTable).rows == 4);
+  CHECK(CountsOf(store, kTable).rows_changed == 1);
 }
 
 TEST_CASE("the steps of a packed closure are measured one by one", "[staleness]") {

@@ -284,6 +284,54 @@ TEST_CASE("microbatches one after another are a batch that is as large", "[api][
   }
 }
 
+TEST_CASE("a step that has not begun by its deadline is cancelled whole", "[api][sync]") {
+  const DataFiles dir;
+  Program program(Start(1, 2), testing::WriteRatings(dir), {.mode = ConsistencyMode::kSync});
+  ClusterCoordinator coordinator(program.strategy, {.on_error = ErrorPolicy::kIgnore});
+  const std::vector<Ticket> tickets = program.data.NextTickets(4);
+  for (const RemoteValue& value :
+       coordinator.ScheduleStep(program.step, tickets, {.deadline = -absl::Seconds(1)})) {
+    CHECK(value.Get().status().code() == absl::StatusCode::kDeadlineExceeded);
+  }
+  CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 0);
+  for (const RemoteValue& value :
+       coordinator.ScheduleStep(program.step, tickets, {.deadline = absl::Hours(1)})) {
+    Must(value.Get().status());
+  }
+  CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 4);
+}
+
+TEST_CASE("an optimizer may have a way of its own with late gradients", "[api]") {
+  const Cluster cluster = Start(1, 1);
+  const Consistency late{.staleness_rate = StalenessRate::kRoot, .delay_compensation = 0.04};
+  ParameterServerStrategy strategy(cluster, {.consistency = late});
+  const auto optimizer = [](ParameterServerStrategy* s, const char* name, OptimizerSpec of) {
+    TableOptions options{.rows = 2, .dim = 2, .optimizer = std::move(of)};
+    return Must(s->CreateTable(name, options)).info().shards[0].variable().optimizer();
+  };
+  const auto all = optimizer(&strategy, "all", Sgd{});
+  CHECK(all.staleness_rate() == "root");
+  CHECK(all.delay_compensation() == 0.04);
+  const auto own =
+      optimizer(&strategy, "own",
+                WithDelayCompensation(WithStalenessRate(Sgd{}, StalenessRate::kInverse), 0.5));
+  CHECK(own.staleness_rate() == "inverse");
+  CHECK(own.delay_compensation() == 0.5);
+  const auto without =
+      optimizer(&strategy, "without",
+                WithDelayCompensation(WithStalenessRate(Sgd{}, StalenessRate::kNone), 0));
+  CHECK(without.staleness_rate() == "none");
+  CHECK(without.delay_compensation() == 0);
+
+  ParameterServerStrategy sync(cluster, {.consistency = {.mode = ConsistencyMode::kSync}});
+  const absl::Status refused =
+      sync.CreateTable("t", {.rows = 2, .dim = 2, .optimizer = WithDelayCompensation(Sgd{}, 0.5)})
+          .status();
+  CHECK(refused.message() ==
+        "variable 't': delay_compensation of its optimizer: only where an update is of one batch "
+        "and applied as it comes; wanted 0, found 0.5");
+}
+
 TEST_CASE("a consistency that makes no sense is refused before anything is made with it", "[api]") {
   const Cluster cluster = Start(1, 1);
   const struct {

@@ -76,6 +76,29 @@ tables:
   CHECK(warm.warmup_factor() == 0.25);
 }
 
+TEST_CASE("an optimizer may say for itself what becomes of late gradients") {
+  const JobSpec job = MustParse(R"(train: {consistency: {staleness_rate: root}}
+optimizer:
+  table: {kind: sgd, staleness_rate: inverse}
+  dense: {kind: sgd, delay_compensation: 0.04}
+tables:
+  film: {optimizer: {kind: sgd, staleness_rate: none}}
+)");
+  CHECK(job.FindTable("user")->optimizer.staleness_rate() == "inverse");
+  CHECK_FALSE(job.FindTable("user")->optimizer.has_delay_compensation());
+  CHECK(job.FindTable("film")->optimizer.staleness_rate() == "none");
+  CHECK(job.dense_optimizer.staleness_rate().empty());  // as train.consistency says
+  CHECK(job.dense_optimizer.delay_compensation() == 0.04);
+  const std::string sync = "train: {consistency: {mode: sync, replicas: 2}}\n";
+  CHECK_THAT(ErrorOf(sync + "optimizer: {table: {kind: sgd, staleness_rate: root}}\n"),
+             Contains("optimizer.table.staleness_rate: with mode `sync` no gradient is late; "
+                      "wanted none"));
+  CHECK_THAT(ErrorOf(sync + "optimizer: {dense: {kind: sgd, delay_compensation: 0.1}}\n"),
+             Contains("optimizer.dense.delay_compensation: only where an update is of one batch"));
+  CHECK_THAT(ErrorOf("optimizer: {table: {kind: sgd, staleness_rate: cubic}}\n"),
+             Contains("staleness_rate: wanted one of none, inverse, root"));
+}
+
 TEST_CASE("a schedule that is wrong is told so with its place") {
   const auto error = [](const std::string& schedule) {
     return ErrorOf("optimizer:\n  dense: {kind: sgd}\n  table:\n    kind: sgd\n    schedule: {" +
