@@ -617,7 +617,9 @@ constexpr SchemaKey kPartitionerKeys[] = {
         .Only("min_size")
         .Min(1),
     Key<&PartitionerSpec::max_shards>("max_shards", "0",
-                                      "but no more than this; 0: one for each parameter server")
+                                      "but no more than this; 0: one for each parameter server, "
+                                      "and where shards are still of 16 MiB and more, one for each "
+                                      "of its threads")
         .Only("min_size")
         .Min(0),
     Key<&PartitionerSpec::max_shard_bytes>("max_shard_bytes", nullptr,

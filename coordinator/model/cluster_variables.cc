@@ -1,5 +1,8 @@
 #include "coordinator/model/cluster_variables.h"
 
+#include <algorithm>
+
+#include "coordinator/api/task_statuses.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/status.h"
 
@@ -20,6 +23,15 @@ absl::Status SetEarlierSteps(const ClusterVariables::EarlierSteps& earlier_steps
 }
 
 }  // namespace
+
+int ClusterVariables::ps_threads() const {
+  int least = 0;  // none has answered
+  for (const proto::TaskStatus& task : TaskStatuses(strategy_->cluster())) {
+    if (task.job() != "ps" || task.threads() <= 0) continue;
+    least = least == 0 ? task.threads() : std::min(least, task.threads());
+  }
+  return std::max(1, least);
+}
 
 absl::StatusOr<EmbeddingTable> ClusterVariables::MakeTable(const std::string& name,
                                                            const TableOptions& options) {

@@ -27,6 +27,7 @@ class ClusterVariables : public VariableMaker {
   absl::StatusOr<Variable> MakeVariable(const std::string& name,
                                         const VariableOptions& options) override;
   int num_ps() const override { return strategy_->cluster().num_ps(); }
+  int ps_threads() const override;
 
  private:
   ParameterServerStrategy* const strategy_;

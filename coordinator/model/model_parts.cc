@@ -9,6 +9,7 @@
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/regularization.h"
+#include "coordinator/model/shard_counts.h"
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
@@ -17,18 +18,6 @@
 
 namespace coxswain::model {
 namespace {
-
-Partitioner MakePartitioner(const job::PartitionerSpec& spec, int num_ps) {
-  switch (spec.kind) {
-    case job::PartitionerKind::kFixedShards:
-      return FixedShards(spec.shards > 0 ? spec.shards : num_ps);
-    case job::PartitionerKind::kMinSize:
-      return MinSize(spec.min_shard_bytes, spec.max_shards > 0 ? spec.max_shards : num_ps);
-    case job::PartitionerKind::kMaxSize:
-      return MaxSize(spec.max_shard_bytes, spec.max_shards);
-  }
-  return nullptr;
-}
 
 // The number of rows that training uses; 0: not known, as for hash buckets, of which there may be
 // too many to count.
@@ -103,7 +92,9 @@ const char* ActivationOp(Activation activation) {
 }  // namespace
 
 absl::Status ModelParts::CreateTables() {
-  const Partitioner partitioner = MakePartitioner(job_.partitioner, variables_->num_ps());
+  // What must not depend on the machines does not depend on their threads.
+  const int threads = job_.train.deterministic ? 1 : variables_->ps_threads();
+  const Partitioner partitioner = MakePartitioner(job_.partitioner, variables_->num_ps(), threads);
   for (const job::TableSpec& spec : job_.tables) {
     TableOptions options;
     options.rows = data().vocabulary_size(spec.feature);

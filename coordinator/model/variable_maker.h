@@ -20,6 +20,8 @@ class VariableMaker {
                                                 const VariableOptions& options) = 0;
   // How many parameter servers shards are spread over.
   virtual int num_ps() const = 0;
+  // How many threads each of them has at least: a shard is changed by one of them.
+  virtual int ps_threads() const = 0;
 };
 
 }  // namespace coxswain::model

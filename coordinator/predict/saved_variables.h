@@ -31,6 +31,7 @@ class SavedVariables : public model::VariableMaker, public graph::VariableAccess
   absl::StatusOr<Variable> MakeVariable(const std::string& name,
                                         const VariableOptions& options) override;
   int num_ps() const override { return 1; }
+  int ps_threads() const override { return 1; }
 
   // An id without a row reads its initial values, as on a parameter server.
   absl::StatusOr<Tensor> Read(ShardId shard) override;
