@@ -2,7 +2,7 @@
 //
 //   MaskedRank(scores f32 [B,N], true_ids i64 [B], exclude_values i64 [m],
 //              exclude_offsets i32 [B+1]) -> i64 [B]
-//     rank_i = number of candidates j with score_ij > the score of row i's true candidate, leaving
+//     rank_i = number of candidates j with score_ij >= the score of row i's true candidate, leaving
 //              out the true one and
 //              exclude_values[exclude_offsets_i .. exclude_offsets_{i+1} - 1]
 //
@@ -10,7 +10,8 @@
 // columns behind them stand for no item: a true id there ranks last, at `candidates`, and excluding
 // one changes nothing.
 //
-// 0 is the best rank. A candidate may be excluded more than once. A score that is NaN ranks above
+// 0 is the best rank. Equal scores count against the true candidate, so that a row that orders
+// nothing (all of its scores are equal) ranks last. A candidate may be excluded more than once. A score that is NaN ranks above
 // every other, and a true score that is NaN ranks last, so that a model that diverged does not look
 // perfect.
 //
@@ -103,12 +104,12 @@ absl::Status ComputeMaskedRank(const int64_t& candidates, graph::KernelContext* 
         }
         const float* row = scores + i * stride;
         const float score = row[truth[i]];
-        // Counts all that are above, then takes out those that do not count. A NaN is above itself.
-        int64_t above = RowCountAbove(row, score, width);
+        // Counts all that are not below, then takes out those that do not count.
+        int64_t above = RowCountNotBelow(row, score, width);
         auto take_out = [&](int64_t j) {
           if (j >= width || seen[j] == i + 1) return;
           seen[j] = i + 1;
-          above -= row[j] <= score ? 0 : 1;
+          above -= row[j] < score ? 0 : 1;
         };
         take_out(truth[i]);
         for (int32_t e = offsets[i]; e < offsets[i + 1]; ++e) take_out(excluded[e]);

@@ -6,9 +6,10 @@
 //
 //   RankShard(x f32 [n,d], own i64 [n], score f32 [n], exclude_values i64 [m],
 //             exclude_offsets i32 [n+1], [bias f32 [r,1]]; ...) -> i64 [n]
-//     number of the shard's candidates j with score_ij > score_i, without the id own_i and those of
+//     number of the shard's candidates j with score_ij >= score_i, without the id own_i and those of
 //     exclude_values[exclude_offsets_i .. exclude_offsets_{i+1} - 1]. The sum over all shards is
-//     the rank of own_i, as of MaskedRank: a NaN ranks above every number, and nothing above a NaN.
+//     the rank of own_i, as of MaskedRank: a NaN ranks above every number, and a score that is NaN
+//     behind all.
 //
 //   TopKShard(x, exclude_values, exclude_offsets, [bias]; ..., k) -> f32 [n,k], i64 [n,k]
 //     the k highest of these scores, best first, and their ids; of equal scores the lower id first.
@@ -312,9 +313,9 @@ absl::Status RankShard(const CandidateAttrs& a, graph::KernelContext* context) {
       RunSimd([&]() COX_SIMD_BODY {
         for (int64_t i = begin; i < end; ++i) {
           const float* row = block.scores + i * width;
-          above[i] += RowCountAbove(row, score[i], width);
+          above[i] += RowCountNotBelow(row, score[i], width);
           left_out.InBlock(i, block.begin, block.begin + width,
-                           [&](int64_t j) { above[i] -= row[j] <= score[i] ? 0 : 1; });
+                           [&](int64_t j) { above[i] -= row[j] < score[i] ? 0 : 1; });
         }
       });
     });

@@ -82,6 +82,11 @@ int Eval(const EvalFlags& flags) {
   if (!held_out.sure) Note(held_out.why);
   auto evaluation = runner->Evaluate();
   if (!evaluation.ok()) return Complain(evaluation.status());
+  if (evaluation->examples == 0 && evaluation->counts.empty()) {
+    return Complain(config::ConfigurationError(absl::StrCat(
+        "there is nothing to evaluate: the ", evaluation->part,
+        " part has no rows; a job with a `split` that keeps some can be given (eval JOB.yaml)")));
+  }
   PrintMetrics(*evaluation);
   nlohmann::ordered_json report = {{"job", runner->job().name},
                                    {"part", evaluation->part},

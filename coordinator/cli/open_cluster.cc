@@ -49,6 +49,12 @@ absl::StatusOr<cluster::ClusterConfig> ReadWhere(const Where& where) {
   }
   auto config = cluster::ParseTfConfig(tf_config);
   if (!config.ok()) return AsConfiguration(config.status());
+  // One command for all tasks, as TensorFlow has it, would make a coordinator of each.
+  if (config->type == "worker" || config->type == "ps") {
+    return config::ConfigurationError(absl::StrCat(
+        "TF_CONFIG says that this is ", config->type, " ", config->index, ": run coxswain-",
+        config->type, " here; a coordinator's task has the type chief or coordinator"));
+  }
   return config->cluster;
 }
 

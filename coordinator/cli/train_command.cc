@@ -73,7 +73,14 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const job::Jo
                                                                    const std::string& cluster) {
   const CheckpointOptions options = MakeCheckpointOptions(job, flags);
   if (options.directory.empty()) {
-    if (!flags.resume && !flags.checkpoint_every) return nullptr;
+    if (!flags.resume && !flags.checkpoint_every) {
+      if (job.locations.count("checkpoint") > 0 && !flags.quiet) {
+        std::fprintf(stderr,
+                     "note: no checkpoints are written: `checkpoint` has no directory; name one in "
+                     "the job or by --checkpoint-dir\n");
+      }
+      return nullptr;
+    }
     return config::ConfigurationError(absl::StrCat(
         flags.resume ? "--resume" : "--checkpoint-every",
         " wants a directory of checkpoints: --checkpoint-dir DIR, or checkpoint.directory in the "
@@ -117,7 +124,8 @@ absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) 
   return absl::OkStatus();
 }
 
-// The command line that continues a job with these flags.
+// The command line that continues a job with these flags; but for --trace, which would replace the
+// file of the part that is over.
 std::string ResumeCommand(const TrainFlags& flags) {
   std::vector<std::string> words = {"coxswain", "train", flags.job};
   const auto add = [&](const char* flag, const std::string& value) {
@@ -126,6 +134,10 @@ std::string ResumeCommand(const TrainFlags& flags) {
   add("--cluster", flags.where.cluster_file);
   add("--local", flags.where.local);
   if (flags.where.in_process) words.push_back("--in-process");
+  if (flags.where.threads > 0) add("--threads", absl::StrCat(flags.where.threads));
+  if (flags.where.connect_timeout != Where().connect_timeout) {
+    add("--connect-timeout", absl::StrCat(flags.where.connect_timeout));
+  }
   add("--secret-file", flags.where.secret.file);
   if (flags.where.secret.insecure) words.push_back("--insecure");
   for (const std::string& change : flags.overrides) add("--set", change);
@@ -382,6 +394,9 @@ int Train(const TrainFlags& flags) {
   const auto report = ReportOutput::Open(flags.report);
   if (!report.ok()) return Complain(report.status());
   if (!flags.chaos.empty()) return RunUnderChaos(flags, *report);
+  if (!flags.chaos_dir.empty()) {
+    return Complain(config::ConfigurationError("--chaos-dir is for a run with --chaos"));
+  }
   Display display(flags.quiet);
   bool resumable = false;
   const absl::Status status = RunTraining(flags, *report, &display, &resumable);

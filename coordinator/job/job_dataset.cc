@@ -136,7 +136,12 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   FeatureSpec::Normalization normalization = FeatureSpec::NONE;
   FromWord(view.String("normalization"), &normalization);
   feature->set_normalization(normalization);
-  if (normalization != FeatureSpec::DIVIDE) feature->clear_divisor();
+  if (normalization != FeatureSpec::DIVIDE) {
+    if (view.Given("divisor")) {
+      reader.Error(path + ".divisor", "only with `normalization: divide`");
+    }
+    feature->clear_divisor();
+  }
   if (kind == "history") {
     feature->set_multi_valued(true);
     CheckColumn(reader, path + ".group_by", feature->group_by());

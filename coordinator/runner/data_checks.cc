@@ -54,6 +54,20 @@ absl::Status CheckLabels(const job::JobSpec& job, const data::Dataset& data) {
   return absl::OkStatus();
 }
 
+// Without rows an evaluation says nothing: nobody would be told how good the model is, and nothing
+// that goes by a metric would ever happen.
+absl::Status CheckEvaluatedRows(const job::JobSpec& job, const data::Dataset& data) {
+  const bool by_rows = job::KindOf(*job.model).predicts != job::Predicts::kNeighbours;
+  if (!job.evaluate.enabled || !by_rows || data.num_examples(job.evaluate.part) > 0) {
+    return absl::OkStatus();
+  }
+  return Wrong(
+      job, "split",
+      absl::StrCat("it keeps no rows for the ", PartName(job.evaluate.part),
+                   " part, which is to be evaluated, and ", data.num_examples(Part::kTraining),
+                   " for training; wanted a larger share, other files, or no split"));
+}
+
 }  // namespace
 
 absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& data) {
@@ -62,6 +76,7 @@ absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& dat
         absl::StrCat(job.Where("dataset"), ": no training examples in the data set"));
   }
   RETURN_IF_ERROR(CheckLabels(job, data));
+  RETURN_IF_ERROR(CheckEvaluatedRows(job, data));
   for (const job::TableSpec& table : job.tables) {
     if (table.hash || data.vocabulary_size(table.feature) > 0) continue;
     return Wrong(job, absl::StrCat("features.", table.feature),

@@ -134,6 +134,7 @@ std::optional<Part> JobRunner::ScoredPart(Part part) const {
 absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
   const std::vector<Ticket> tickets =
       dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples);
+  if (tickets.empty()) return absl::OkStatus();
   if (model_->ranks_in_pieces()) {
     return InPieces(job_, &strategy_, &model_->search(), [this] { return interrupted_.load(); })
         .Measure(evaluate_.at(part), tickets, metrics);
@@ -280,7 +281,8 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
         continue;
       }
       const int64_t truth = counts[static_cast<size_t>(id)];
-      int64_t rank = sorted.end() - std::upper_bound(sorted.begin(), sorted.end(), truth);
+      // All that are as popular count against it, as equal scores of a model do; not itself.
+      int64_t rank = sorted.end() - std::lower_bound(sorted.begin(), sorted.end(), truth) - 1;
       const int32_t* at = batch[offsets].data<int32_t>();
       // A name counts once, however often it is known.
       std::vector<int64_t> known(batch[values].data<int64_t>() + at[b],
@@ -288,7 +290,7 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
       std::sort(known.begin(), known.end());
       known.erase(std::unique(known.begin(), known.end()), known.end());
       for (const int64_t other : known) {
-        rank -= other < candidates && counts[static_cast<size_t>(other)] > truth;
+        rank -= other != id && other < candidates && counts[static_cast<size_t>(other)] >= truth;
       }
       ranks.push_back(rank);
     }

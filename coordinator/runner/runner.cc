@@ -663,8 +663,10 @@ absl::StatusOr<bool> JobRunner::ShouldStop(const Evaluation& evaluation, RunStat
   const job::EarlyStopping& rule = *job_.train.early_stopping;
   const std::optional<double> score = ScoreOf(evaluation, rule.metric);
   if (!score) return false;
+  // An undefined one is no gain; while there was no other, nothing is known to have been better.
+  if (std::isnan(*score) && !state->best) return false;
   const bool best = !state->best || *score > *state->best + rule.min_delta;
-  if (best && !std::isnan(*score)) {  // an undefined one is no gain
+  if (best && !std::isnan(*score)) {
     state->best = *score;
     state->evaluations_without_gain = 0;
     ASSIGN_OR_RETURN(state->best_file, best_values_.Keep(evaluation.steps));

@@ -87,15 +87,15 @@ COX_SIMD_INLINE void RowAddScaled(const T* x, T s, T* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] += s * x[i];
 }
 
-// How many elements are not <= threshold: NaN counts, and everything does for a NaN threshold.
-COX_SIMD_INLINE int64_t RowCountAbove(const float* x, float threshold, int64_t n) {
+// How many elements are not < threshold: NaN counts, and everything does for a NaN threshold.
+COX_SIMD_INLINE int64_t RowCountNotBelow(const float* x, float threshold, int64_t n) {
   int64_t total = 0;
   for (int64_t begin = 0; begin < n;
        begin += int64_t{1} << 24) {  // 32-bit counts are twice as fast
     const int64_t end = n < begin + (int64_t{1} << 24) ? n : begin + (int64_t{1} << 24);
     int32_t count = 0;
 #pragma omp simd reduction(+ : count)
-    for (int64_t i = begin; i < end; ++i) count += x[i] <= threshold ? 0 : 1;
+    for (int64_t i = begin; i < end; ++i) count += x[i] < threshold ? 0 : 1;
     total += count;
   }
   return total;

@@ -13,7 +13,7 @@ struct RankRows {
   int64_t entries;
   int64_t* out;
 
-  COX_DEVICE bool IsAbove(float score, float threshold) const { return !(score <= threshold); }
+  COX_DEVICE bool IsAbove(float score, float threshold) const { return !(score < threshold); }
 
   // Whether entry `at` of the row's list, which begins at `first`, takes a candidate out that none
   // before it did.

@@ -453,7 +453,9 @@ class LabelSink : public FieldSink {
         labels_(labels) {}
   bool Append(absl::string_view text) override {
     if (!positive_.empty()) {
-      labels_->push_back(positive_.contains(text) ? 1.0f : 0.0f);
+      const bool positive = positive_.contains(text);
+      if (!positive && absl::StripAsciiWhitespace(text).empty()) return AppendMissing();
+      labels_->push_back(positive ? 1.0f : 0.0f);
       return true;
     }
     double number = 0;
@@ -486,7 +488,8 @@ class LabelSink : public FieldSink {
     if (!positive_.empty()) return "a label";
     if (!spec_.bounded()) return kWantedNumber;
     return absl::StrCat("a label ", spec_.whole() ? "that is an integer " : "", "from ",
-                        spec_.low(), " to ", spec_.high(), ", as the loss wants it");
+                        spec_.low(), " to ", spec_.high(),
+                        ", as the loss wants it (label.positive_values names texts)");
   }
 
  private:

@@ -182,7 +182,7 @@ TEST_CASE("a parameter server and then the coordinator are lost: nothing is lost
 TEST_CASE("Ctrl-C ends a job with checkpoints by code 75, and --resume finishes it", "[resume]") {
   Runs runs(/*epochs=*/1000, /*evaluate_every=*/250);
   // The second half on another number of parameter servers and workers.
-  Process first(runs.Command({"--local", "2x2"}));
+  Process first(runs.Command({"--local", "2x2", "--threads", "1", "--connect-timeout", "42"}));
   REQUIRE(first.WaitForOutput(" steps"));
   first.Kill(SIGINT);
   const auto interrupted = first.Wait();
@@ -190,7 +190,8 @@ TEST_CASE("Ctrl-C ends a job with checkpoints by code 75, and --resume finishes 
   REQUIRE(interrupted.code == 75);
   CHECK_THAT(interrupted.err, Contains("no checkpoint in " + runs.directory() + " yet"));
   CHECK_THAT(interrupted.err, Contains("interrupted; resume with\n  coxswain train ") &&
-                                  Contains(" --local 2x2 ") && Contains(" --resume\n"));
+                                  Contains(" --local 2x2 --threads 1 --connect-timeout 42 ") &&
+                                  Contains(" --resume\n"));
   CHECK_FALSE(fs::exists(runs.files().Path("report.json")));
   Process second(runs.Command({"--local", "1x1"}));
   REQUIRE(second.WaitForOutput(" steps"));

@@ -102,6 +102,65 @@ TEST_CASE("an auc of labels that are all the same is undefined, and said to be",
   CHECK(ReadJson(report)["metrics"]["auc"].is_null());
 }
 
+TEST_CASE("an evaluation of no rows is a mistake that is told, and no result", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kLogistic), model = files.Path("model");
+  files.Write("none.csv", "color,size,label,kind\n");
+  for (const char* split : {"split={test_path: none.csv}", "split={test: 0.000001}"}) {
+    const auto result = Coxswain({"train", job, "--in-process", "--set", split});
+    CAPTURE(split, result.out, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("split: it keeps no rows for the ") &&
+                               Contains(" part, which is to be evaluated"));
+  }
+  // A job that evaluates nothing trains, and has no model whose quality could be asked for.
+  const auto train =
+      Coxswain({"train", job, "--in-process", "--set", "train.epochs=1", "--model-dir", model});
+  CAPTURE(train.err);
+  REQUIRE(train.code == 0);
+  const auto eval = Coxswain({"eval", "--model-dir", model});
+  CHECK(eval.code == 2);
+  CHECK_THAT(eval.err, Contains("there is nothing to evaluate"));
+}
+
+TEST_CASE("early stopping waits for a metric that is defined", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kLogistic), report = files.Path("report.json");
+  files.Write("same.csv", "color,size,label,kind\nred,1,0,0\nblue,2,0,0\n");
+  const auto result = Coxswain({"train", job, "--in-process", "--report", report, "--set",
+                                "split={test_path: same.csv}", "--set", "train.epochs=4", "--set",
+                                "evaluate={part: test, metrics: [auc]}", "--set",
+                                "train.early_stopping={metric: auc, patience: 1}"});
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_FALSE(ReadJson(report)["stopped_early"].get<bool>());
+  CHECK_THAT(result.out, !Contains("stopped early"));
+}
+
+TEST_CASE("flags and keys that would do nothing are told", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kLogistic);
+  const auto chaos = Coxswain({"train", job, "--in-process", "--chaos-dir", files.Path("chaos")});
+  CHECK(chaos.code == 2);
+  CHECK_THAT(chaos.err, Contains("--chaos-dir is for a run with --chaos"));
+  const auto checkpoints = Coxswain({"train", job, "--in-process", "--set", "train.epochs=1",
+                                     "--set", "checkpoint={every_seconds: 1}"});
+  CHECK(checkpoints.code == 0);
+  CHECK_THAT(checkpoints.err, Contains("note: no checkpoints are written"));
+  const auto plain = Coxswain({"train", job, "--in-process", "--set", "train.epochs=1"});
+  CHECK_THAT(plain.err, !Contains("no checkpoints"));
+}
+
+TEST_CASE("a worker's TF_CONFIG does not make a coordinator", "[cli]") {
+  const DataFiles files;
+  const std::string config = R"({"cluster": {"worker": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]},)"
+                             R"( "task": {"type": "worker", "index": 0}})";
+  const auto result =
+      Run(CoxswainCommand({"train", WriteTabular(files, kLogistic)}), {{"TF_CONFIG", config}});
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("TF_CONFIG says that this is worker 0: run coxswain-worker"));
+}
+
 std::vector<std::string> Names(const std::string& directory) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory)) {

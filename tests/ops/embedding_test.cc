@@ -201,7 +201,7 @@ TEST_CASE("MaskedRank agrees with counting one by one") {
       const int64_t t = truth.data<int64_t>()[i];
       int64_t rank = 0;
       for (int64_t j = 0; j < candidates; ++j) {
-        if (j != t && !out.contains(j) && !(row[j] <= row[t])) ++rank;
+        if (j != t && !out.contains(j) && !(row[j] < row[t])) ++rank;
       }
       wanted.push_back(rank);
     }

@@ -28,13 +28,14 @@ options() {
   local found
   has_options coxswain-ps -- --cluster --task --secret-file --root
   has_options coxswain-worker -- --cluster --task --secret-file --root
-  has_options coxswain train -- --cluster --report --model-dir --set --checkpoint-dir --resume --secret-file
+  has_options coxswain train -- --cluster --report --model-dir --set --checkpoint-dir --resume --secret-file \
+    --connect-timeout
   # And deploy/ gives no other to them.
   found=$(cat "$source_dir"/deploy/systemd/*.service "$source_dir"/deploy/kubernetes/*.yaml |
     tr '\n' ' ' | grep -oE 'coxswain(-ps|-worker)?( train)? [^;]*' | grep -oE -- ' --[a-z][a-z-]*' |
     sort -u | tr -d ' \n')
   equal "the options that deploy/ uses" \
-    "--checkpoint-dir--cluster--model-dir--report--resume--root--secret-file--task" "$found"
+    "--checkpoint-dir--cluster--connect-timeout--model-dir--report--resume--root--secret-file--task" "$found"
 }
 
 units() {
@@ -66,6 +67,8 @@ while [[ $1 == --* ]]; do
 done
 echo $$ >"$FAKE/$1-$5.pid"
 echo "$node $*" >"$FAKE/$1-$5.args"
+echo "$node" >>"$FAKE/$1-$5.starts"
+[[ ${FAKE_ENDS_ONCE:-} != "$1-$5" || $(grep -c . "$FAKE/$1-$5.starts") != 1 ]] || exit 1
 exec sleep 600
 END
   cat >"$tmp/bin/coxswain" <<'END'
@@ -114,18 +117,33 @@ slurm() {
   check "no step is left" none_left
   equal "Slurm is asked to end the steps" "--signal=TERM --quiet 515" "$(cat "$tmp/scancel.args")"
   equal "the cluster file" 'ps:
-  - node1:20192
-  - node2:20193
+  - node1:28384
+  - node2:28384
 worker:
-  - node3:20194
-  - node2:20195
-  - node3:20196' "$(cat job.515/cluster.yaml)"
+  - node3:28384
+  - node2:28385
+  - node3:28385' "$(cat job.515/cluster.yaml)"
   equal "a step's arguments" "node1 coxswain-ps --cluster $tmp/submit/job.515/cluster.yaml --task 0 \
 --root $tmp/submit" "$(cat "$tmp/coxswain-ps-0.args")"
   check "the job has a secret" test -s job.515/secret
   equal "the job's arguments" "train job.yaml --cluster $tmp/submit/job.515/cluster.yaml \
 --report $tmp/submit/job.515/report.json --model-dir $tmp/submit/job.515/model \
---checkpoint-dir $tmp/submit/job.515/checkpoints --resume --set train.epochs=2" "$(cat "$tmp/args")"
+--checkpoint-dir $tmp/submit/job.515/checkpoints --resume --connect-timeout 300 --set train.epochs=2" "$(cat "$tmp/args")"
+  # A daemon that ends by itself is started again, and not when the job is over.
+  rm "$tmp"/*.starts
+  FAKE_WAITS=1 FAKE_ENDS_ONCE=coxswain-worker-1 bash "$script" job.yaml 2>"$tmp/again.err" &
+  pid=$!
+  exec 8<>"$tmp/ready"
+  check "the job starts" read -r -t 60 -u 8
+  check "the daemon is started again" timeout 60 bash -c \
+    "until [[ \$(grep -c . '$tmp/coxswain-worker-1.starts') == 2 ]]; do sleep 0.1; done"
+  kill -TERM "$pid"
+  wait "$pid"
+  equal "its job's exit code" 75 $?
+  check "no step is left after a second start" none_left
+  exec 8>&-
+  equal "the other daemons were started once" 1 "$(grep -c . "$tmp/coxswain-worker-0.starts")"
+  check "its end is told" grep -q "worker 1 ended with 1" "$tmp/again.err"
   FAKE_CODE=3 bash "$script" job.yaml
   equal "a failed job's exit code" 3 $?
   SLURM_NTASKS=3 bash "$script" job.yaml 2>/dev/null

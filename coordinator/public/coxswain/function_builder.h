@@ -233,7 +233,8 @@ class FunctionBuilder {
   };
   TopCandidates FactorizedTopK(Output x, const EmbeddingTable& table, int64_t k,
                                const CandidateOptions& options = {});
-  // i64 [n]: how many candidates score higher than row ids[i], which is none of them; 0 is best.
+  // i64 [n]: how many candidates score at least as high as row ids[i], which is none of them; 0 is
+  // best.
   // Where the id is no candidate itself: the number of candidates. A NaN ranks above every number,
   // and below everything where it is the row's own score.
   Output FactorizedRank(Output x, const EmbeddingTable& table, Output ids,

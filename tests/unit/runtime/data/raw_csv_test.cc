@@ -129,6 +129,13 @@ TEST_CASE("raw csv: marks of missing values are read as empty fields") {
              EndsWith("b.csv:3:7: field 4 (\"y\"): wanted a finite number (f32), found \"?\""));
   spec.mutable_label()->add_positive_values("1");
   CHECK_THAT(LoadError(spec), EndsWith("wanted a label, found \"?\""));
+  for (const char* empty : {"", " "}) {
+    spec.set_paths(0, files.Write("b.csv", absl::StrCat("n,c,l,y\n1,a,u,1\n2,b,v,", empty, "\n")));
+    CHECK_THAT(LoadError(spec), EndsWith(absl::StrCat("wanted a label, found \"", empty, "\"")));
+  }
+  spec.mutable_label()->add_positive_values(" ");  // it has a meaning where the job says so
+  const auto blank = MustLoad(spec);
+  CHECK(Values<float>(*blank, AllOf(*blank, Part::kTraining), "label") == std::vector<float>{1, 1});
 }
 
 TEST_CASE("raw csv: text in UTF-16 without a mark is refused by what it is") {

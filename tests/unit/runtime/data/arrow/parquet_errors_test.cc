@@ -47,8 +47,9 @@ TEST_CASE("parquet: a value that does not fit is told by row group, row and colu
     spec.mutable_label()->set_column("x");
     spec.mutable_label()->set_bounded(true);
     spec.mutable_label()->set_high(2);
-    CHECK_THAT(LoadError(spec), Contains("row group 0, row 3, column \"x\": wanted a label from 0 "
-                                         "to 2, as the loss wants it, found 3"));
+    CHECK_THAT(LoadError(spec),
+               Contains("row group 0, row 3, column \"x\": wanted a label from 0 "
+                        "to 2, as the loss wants it (label.positive_values names texts), found 3"));
   }
   SECTION("an id that is no integer") {
     AddCategorical(&spec, "t2")->set_column("s");
