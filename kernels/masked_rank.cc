@@ -11,9 +11,9 @@
 // one changes nothing.
 //
 // 0 is the best rank. Equal scores count against the true candidate, so that a row that orders
-// nothing (all of its scores are equal) ranks last. A candidate may be excluded more than once. A score that is NaN ranks above
-// every other, and a true score that is NaN ranks last, so that a model that diverged does not look
-// perfect.
+// nothing (all of its scores are equal) ranks last. A candidate may be excluded more than once. A
+// score that is NaN ranks above every other, and a true score that is NaN ranks last, so that a
+// model that diverged does not look perfect.
 //
 // Errors: InvalidArgument unless all ids are in [0, N) and the offsets rise from 0 or more to m or
 // less.

@@ -6,8 +6,8 @@
 //
 //   RankShard(x f32 [n,d], own i64 [n], score f32 [n], exclude_values i64 [m],
 //             exclude_offsets i32 [n+1], [bias f32 [r,1]]; ...) -> i64 [n]
-//     number of the shard's candidates j with score_ij >= score_i, without the id own_i and those of
-//     exclude_values[exclude_offsets_i .. exclude_offsets_{i+1} - 1]. The sum over all shards is
+//     number of the shard's candidates j with score_ij >= score_i, without the id own_i and those
+//     of exclude_values[exclude_offsets_i .. exclude_offsets_{i+1} - 1]. The sum over all shards is
 //     the rank of own_i, as of MaskedRank: a NaN ranks above every number, and a score that is NaN
 //     behind all.
 //
