@@ -58,8 +58,7 @@ def run_worker(flags):
         tables = [tf.Variable(init([flags.rows, 64])) for _ in range(2)]
         layers = [(tf.Variable(init([a, b])), tf.Variable(tf.zeros([b]))) for a, b in zip(SIZES, SIZES[1:])]
         variables = tables + [v for layer in layers for v in layer]
-        optimizer = tf.keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.1)
-        optimizer.build(variables)
+        slots = [tf.Variable(tf.fill(v.shape, 0.1), trainable=False) for v in variables]
 
     rng = np.random.default_rng(7 + flags.worker)
     shape = (BATCHES, flags.batch)
@@ -68,6 +67,16 @@ def run_worker(flags):
     batches = iter(strategy.distribute_datasets_from_function(
         lambda _: tf.data.Dataset.from_tensor_slices(data).repeat().prefetch(4)))
 
+    def apply(v, slot, g):
+        """Rows made unique, then the fused update: Keras' own Adagrad goes through the whole table."""
+        if isinstance(g, tf.IndexedSlices):
+            unique, where = tf.unique(g.indices)
+            rows = tf.math.unsorted_segment_sum(g.values, where, tf.shape(unique)[0])
+            tf.raw_ops.ResourceSparseApplyAdagradV2(var=v.handle, accum=slot.handle, lr=0.05, epsilon=1e-7, grad=rows,
+                                                    indices=unique)
+        else:
+            tf.raw_ops.ResourceApplyAdagradV2(var=v.handle, accum=slot.handle, lr=0.05, epsilon=1e-7, grad=g)
+
     def replica(user, item, label):
         with tf.GradientTape() as tape:
             x = tf.concat([tf.nn.embedding_lookup(tables[0], user), tf.nn.embedding_lookup(tables[1], item)], 1)
@@ -75,7 +84,10 @@ def run_worker(flags):
                 x = tf.matmul(x, w) + b
                 x = tf.nn.relu(x) if i + 1 < len(layers) else x
             loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=label, logits=tf.squeeze(x, 1)))
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        gradients = tf.distribute.get_replica_context().all_reduce(
+            tf.distribute.ReduceOp.MEAN, tape.gradient(loss, variables))
+        for v, slot, g in zip(variables, slots, gradients):
+            apply(v, slot, g)
         return loss
 
     @tf.function
