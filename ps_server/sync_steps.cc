@@ -1,11 +1,24 @@
 #include "ps_server/sync_steps.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::ps {
+namespace {
+
+size_t BytesOf(const Tensor& tensor) { return tensor.has_value() ? tensor.bytes() : 0; }
+
+Tensor CopyOf(const Tensor& tensor) {
+  if (!tensor.has_value()) return tensor;
+  Tensor copy(tensor.dtype(), tensor.shape());
+  if (tensor.bytes() > 0) std::memcpy(copy.mutable_raw(), tensor.raw(), tensor.bytes());
+  return copy;
+}
+
+}  // namespace
 
 bool SyncSteps::Applied(const SyncStep& step) const {
   if (!step.free) return Applied(step.first);
@@ -85,8 +98,26 @@ SyncSteps::Open& SyncSteps::At(const SyncStep& step) {
   return open;
 }
 
+bool SyncSteps::MayHoldAsItCame() const {
+  size_t lent = 0, bytes = 0;
+  for (const auto& [first, open] : open_) {
+    lent += open.lent;
+    bytes += open.lent_bytes;
+  }
+  return lent < kMostLent && bytes < kMostLentBytes;
+}
+
 void SyncSteps::Hold(const SyncStep& step, ClosureId closure, graph::Update update) {
-  At(step).of[closure].updates.push_back(std::move(update));
+  const bool as_it_came = MayHoldAsItCame();
+  Open& open = At(step);
+  if (as_it_came) {
+    ++open.lent;
+    open.lent_bytes += BytesOf(update.ids) + BytesOf(update.values);
+  } else {
+    update.ids = CopyOf(update.ids);
+    update.values = CopyOf(update.values);
+  }
+  open.of[closure].updates.push_back(std::move(update));
 }
 
 std::optional<SyncSteps::Ready> SyncSteps::HeldEverywhere(const SyncStep& step, ClosureId closure) {

@@ -72,7 +72,11 @@ class SyncSteps {
   bool Holds(const SyncStep& step, ClosureId closure, const graph::Update& update) const;
   // Ids of rows that are held for a shard, for all closures.
   int64_t IdsFor(ShardId shard) const;
-  // Keeps what Check has found good and Holds has not found.
+  // Keeps what Check has found good and Holds has not found. The transport may have lent memory for
+  // it, of which it has little: beyond these bounds what is held is a copy. Else what completes a
+  // large step could not come, because all of that memory is held until it does.
+  static constexpr size_t kMostLent = 128;  // updates
+  static constexpr size_t kMostLentBytes = size_t{256} << 20;
   void Hold(const SyncStep& step, ClosureId closure, graph::Update update);
   // Beside what is held for the shard.
   void NoteRead(const SyncStep& step, ClosureId closure, ShardId shard, int64_t applied) {
@@ -100,12 +104,14 @@ class SyncSteps {
  private:
   struct Open {
     SyncStep step;
-    uint32_t everywhere = 0;  // closures
+    uint32_t everywhere = 0;          // closures
+    size_t lent = 0, lent_bytes = 0;  // updates that are held as they came
     std::map<ClosureId, Contribution> of;
   };
   absl::Status CheckOrder(const SyncStep& step, ClosureId closure) const;
   Open& At(const SyncStep& step);
   Ready TakeReady(const SyncStep& step);
+  bool MayHoldAsItCame() const;
 
   ClosureId applied_ = 0;              // the newest that is not free, by its first closure
   std::set<ClosureId> applied_steps_;  // all that are not below the low-water mark, free or not

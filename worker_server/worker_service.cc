@@ -3,6 +3,7 @@
 #include "worker_server/worker_service.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -149,12 +150,28 @@ void WorkerService::OnControl(const proto::ControlRequest& request, net::Message
   }
 }
 
+// What was released while this worker was cut off.
+void WorkerService::DropOthers(const proto::SetupWorker& setup) {
+  const auto others = [](const auto& held, const auto& listed) {
+    const std::set<uint64_t> keep(listed.begin(), listed.end());
+    std::vector<uint64_t> drop;
+    for (const auto& [id, entry] : held) {
+      if (keep.count(id) == 0) drop.push_back(id);
+    }
+    return drop;
+  };
+  for (const uint64_t plan : others(plans_, setup.plans())) plans_.erase(plan);
+  for (const uint64_t dataset : others(datasets_, setup.datasets())) ReleaseDataset(dataset);
+  for (const uint64_t values : others(values_, setup.values())) ReleaseValues(values);
+}
+
 // Answers when every PS has accepted or refused this worker.
 void WorkerService::SetUp(const proto::SetupWorker& setup, Reply reply) {
   if (setup.ps_addresses_size() != setup.ps_incarnations_size()) {
     ReplyStatus(reply, absl::InvalidArgumentError("as many addresses as incarnations are wanted"));
     return;
   }
+  if (setup.only_these()) DropOthers(setup);
   std::vector<std::shared_ptr<PsChannel>> old = std::move(channels_);
   channels_.clear();
   generation_ = setup.generation();

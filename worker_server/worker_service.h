@@ -45,6 +45,7 @@ class WorkerService final : public cluster::Daemon {
   };
 
   // worker_service.cc: set-up by a coordinator. All requests are idempotent.
+  void DropOthers(const proto::SetupWorker& setup);
   void SetUp(const proto::SetupWorker& setup, Reply reply);
   absl::Status AddPlan(const proto::RegisterPlan& plan);
   absl::Status PlanReply(const absl::Status& status);

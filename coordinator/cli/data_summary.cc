@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/job/unused_features.h"
 
 namespace coxswain::cli {
 namespace {
@@ -64,6 +66,13 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Datas
 
 }  // namespace
 
+std::string DescribeUnused(const job::JobSpec& job) {
+  const std::vector<std::string> unused = job::UnusedFeatures(job);
+  return unused.empty()
+             ? ""
+             : absl::StrCat("not used by the model: ", absl::StrJoin(unused, ", "), "\n");
+}
+
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
   const int64_t examples = data.num_examples(Part::kTraining);
   if (job.follow.enabled && examples == 0) return "training examples come with the files\n";
@@ -95,7 +104,8 @@ std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
 }
 
 std::string DescribeData(const job::JobSpec& job, const data::Dataset& data) {
-  std::string text = absl::StrCat("examples: ", Examples(data), "\n", DescribeLabels(job, data));
+  std::string text = absl::StrCat("examples: ", Examples(data), "\n", DescribeUnused(job),
+                                  DescribeLabels(job, data));
   for (const proto::FeatureSpec& feature : job.dataset.features()) {
     absl::StrAppend(&text, "feature ", feature.name(), ": ", DescribeFeature(feature, data), "\n");
   }

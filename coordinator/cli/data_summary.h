@@ -9,6 +9,8 @@
 namespace coxswain::cli {
 
 // "labels of 8,066 training examples: 0 74.4%, 1 25.6%\n"; empty for a model without labels.
+// Features that are read for nothing, a line; empty where there are none.
+std::string DescribeUnused(const job::JobSpec& job);
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data);
 // Examples, labels, vocabularies and numbers, a line each: for `coxswain validate --data`.
 std::string DescribeData(const job::JobSpec& job, const data::Dataset& data);

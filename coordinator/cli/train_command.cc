@@ -350,7 +350,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   }
   runner::RunEvents events;
   events.on_data = [display](const job::JobSpec& j, const data::Dataset& d) {
-    display->ShowText(DescribeLabels(j, d));
+    display->ShowText(absl::StrCat(DescribeUnused(j), DescribeLabels(j, d)));
   };
   events.on_progress = [display](const runner::Progress& p) { display->ShowProgress(p); };
   events.on_evaluation = [display](const runner::Evaluation& e) { display->ShowEvaluation(e); };

@@ -27,6 +27,7 @@ struct Checkpointer::Run {
   std::set<std::string> saving;       // PS that have not answered
   bool manifest_begun = false;        // the pool writes it
   std::atomic<bool> given_up{false};  // it must not become visible
+  std::atomic<bool> may_be_visible{false};
   absl::Status status;
   double stall_seconds = 0;
 };
@@ -157,6 +158,7 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
               "another coordinator of this cluster has taken the directory over");
         }
         if (run->given_up.load()) return absl::CancelledError("given up");
+        run->may_be_visible = true;  // also where an error follows, such as that of a sync
         return files->Rename(run->temporary, run->path);
       },
       [this, run](absl::Status status) {
@@ -193,8 +195,9 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
     }
     status = Annotate(status, absl::StrCat("checkpoint ", run->manifest.number));
   }
-  const Outcome outcome = status.ok() ? Outcome{status, run->manifest, run->path, false}
-                                      : Outcome{status, {}, "", run->manifest_begun};
+  const Outcome outcome = status.ok()
+                              ? Outcome{status, run->manifest, run->path, false}
+                              : Outcome{status, {}, "", run->manifest_begun || run->may_be_visible};
   const std::vector<DoneFn> done = std::move(run->done);
   for (const DoneFn& d : done) d(outcome);
   if (run_ == nullptr && !waiting_.empty()) Start(std::exchange(waiting_, {}));

@@ -15,10 +15,11 @@ namespace coxswain::core {
 namespace {
 
 // Numbers are not used twice, not even those of unfinished checkpoints.
-uint64_t NextNumber(env::FileSystem* files, const std::string& directory) {
+absl::StatusOr<uint64_t> NextNumber(env::FileSystem* files, const std::string& directory) {
   uint64_t next = 1;
   const auto names = files->List(directory);
-  if (!names.ok()) return next;
+  if (absl::IsNotFound(names.status())) return next;
+  RETURN_IF_ERROR(names.status());
   for (const std::string& name : *names) {
     absl::string_view digits = name;
     uint64_t number = 0;
@@ -58,11 +59,16 @@ void Controller::StartCheckpoints(CheckpointOptions options,
     source.describe = [this, job_state = std::move(job_state)](checkpoint::Manifest* manifest) {
       return DescribeState(job_state, manifest);
     };
-    const uint64_t next = NextNumber(env_->files(), options.directory);
+    // Without it new checkpoints might count as older than those that are there.
+    const absl::StatusOr<uint64_t> next = NextNumber(env_->files(), options.directory);
+    if (!next.ok()) {
+      FailAll(Annotate(next.status(), "checkpoints cannot be numbered"));
+      return;
+    }
     ScheduleCheckpoint(
         checkpoints_.Start(std::make_shared<Checkpointer>(env_, loop_.get(), hold_.session(),
                                                           std::move(options), std::move(source)),
-                           next));
+                           *next));
   });
 }
 

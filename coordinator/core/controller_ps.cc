@@ -44,12 +44,17 @@ void Controller::OnPsUp(int ps) {
   }
   if (!recovery_.IsLost(ps)) {
     DropStale(ps);
+    TryRecover();  // what others lost may have waited for a place
     return;
   }
   if (!tasks_.ps()[ps]->fresh() && !recovery_.begun() && !layout_.missed(ps)) {
     LogInfo(tasks_.ps()[ps]->name(), " is back, with all that it had");
     layout_.Intact(ps);
-    if (recovery_.Intact(ps)) ResumeDispatch();
+    if (recovery_.Intact(ps)) {
+      ResumeDispatch();
+    } else {
+      TryRecover();  // others may have waited for this one alone
+    }
     return;
   }
   recovery_.Back(ps);

@@ -35,6 +35,14 @@ std::vector<RequestToWorker> Controller::WorkerSetUpRequests(int worker) const {
   for (auto& request : datasets_.Requests()) requests.push_back({std::move(request), {}});
   for (auto& request : values_.Requests()) requests.push_back(std::move(request));
   for (auto& request : plans_.AllForWorker()) requests.push_back({std::move(request), {}});
+  setup = requests[0].request.mutable_setup_worker();
+  setup->set_only_these(true);
+  for (const RequestToWorker& each : requests) {
+    const proto::ControlRequest& request = each.request;
+    if (request.has_register_dataset()) setup->add_datasets(request.register_dataset().dataset());
+    if (request.has_register_values()) setup->add_values(request.register_values().values());
+    if (request.has_register_plan()) setup->add_plans(request.register_plan().plan());
+  }
   return requests;
 }
 

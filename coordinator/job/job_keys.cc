@@ -296,7 +296,8 @@ constexpr SchemaKey kHashTableKeys[] = {
         "number of steps without an update after which a row goes; 0: it stays")
         .Min(0),
     Field<proto::HashTableSpec>(kReal, "ttl_seconds", "0",
-                                "the same in seconds, kept to a 64th of them")
+                                "the same in seconds, kept to a 64th of them, by the clock of each "
+                                "parameter server")
         .Min(0),
     Field<proto::HashTableSpec>(
         kInt, "max_rows", "0",

@@ -25,6 +25,8 @@ class BestValues {
   BestValues(ParameterServerStrategy* strategy, std::string directory,
              std::function<absl::Status()> save);
 
+  // Without a directory of checkpoints.
+  bool in_memory() const { return directory_.empty(); }
   // Keeps what the variables hold now, while nothing trains; `steps` names the directory. Returns
   // its name, empty without a directory of checkpoints. What no checkpoint names any more is
   // removed.

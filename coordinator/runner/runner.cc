@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/runner/data_checks.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset_options.h"
@@ -667,9 +668,17 @@ absl::StatusOr<bool> JobRunner::ShouldStop(const Evaluation& evaluation, RunStat
   if (std::isnan(*score) && !state->best) return false;
   const bool best = !state->best || *score > *state->best + rule.min_delta;
   if (best && !std::isnan(*score)) {
+    const absl::StatusOr<std::string> kept = best_values_.Keep(evaluation.steps);
+    if (!kept.ok() && best_values_.in_memory()) return kept.status();
+    if (!kept.ok()) {
+      // A disk that is full or away costs no training: the next one that is better is kept.
+      LogWarning("the values after ", evaluation.steps,
+                 " steps, the best so far, are not kept: ", kept.status().message());
+      return false;
+    }
     state->best = *score;
     state->evaluations_without_gain = 0;
-    ASSIGN_OR_RETURN(state->best_file, best_values_.Keep(evaluation.steps));
+    state->best_file = *kept;
     return false;
   }
   return ++state->evaluations_without_gain >= rule.patience;

@@ -283,10 +283,12 @@ class RealFileSystem final : public FileSystem {
 
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
     std::error_code error;
-    fs::directory_iterator it(path, error);
-    if (error) return SystemError(error.value(), "list", path);
     std::vector<std::string> names;
-    for (const auto& entry : it) names.push_back(entry.path().filename().string());
+    // Not a range-based for, whose step to the next entry throws.
+    for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+      names.push_back(it->path().filename().string());
+    }
+    if (error) return SystemError(error.value(), "list", path);
     std::sort(names.begin(), names.end());
     return names;
   }

@@ -294,6 +294,31 @@ class DiskFills {
   const TinyDisk disk_;
 };
 
+TEST_CASE("a job with early stopping goes on while its disk for checkpoints is full", "[files]") {
+  const DataFiles files;
+  const TinyDisk disk(files.Path("disk"), "1m");
+  if (!disk.mounted()) {
+    WARN("skipped: may not mount a small file system here");
+    return;
+  }
+  const std::string report = files.Path("report.json");
+  // A rate at which each epoch is a little better than the one before.
+  Process process(CoxswainCommand(
+      {"train", WriteMatrixFactorization(files), "--in-process", "--report", report, "--model-dir",
+       files.Path("model"), "--checkpoint-dir", files.Path("disk/checkpoints"), "--set",
+       "train.epochs=60", "--set", "train.early_stopping={metric: rmse, patience: 1000}", "--set",
+       "optimizer.table={kind: sgd, learning_rate: 0.001}"}));
+  REQUIRE(process.WaitForOutput("rmse"));
+  process.Kill(SIGSTOP);
+  disk.Fill();
+  process.Kill(SIGCONT);
+  const Process::Result result = process.Wait(absl::Seconds(250));
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, Contains("the best so far, are not kept: "));
+  CHECK(ReadJson(report)["evaluations"].size() >= 60);
+}
+
 TEST_CASE("a model that finds its disk full after training is saved elsewhere, and the report told",
           "[files]") {
   DiskFills d;

@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "coxswain/checkpoint.h"
 #include "tests/integration/counting_job.h"
 
@@ -81,6 +83,74 @@ TEST_CASE("the shards of a PS that does not come back move to the others", "[ps_
   daemons.RestartPs(0);
   daemons.ps(1).Kill(SIGKILL);
   job.Schedule(500);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+}
+
+// Tells of lost parameter servers.
+class Losses {
+ public:
+  void CountIn(ClusterOptions* options) {
+    options->on_event = [this](const ClusterEvent& e) {
+      absl::MutexLock lock(&mu_);
+      lost_ += e.kind == ClusterEvent::Kind::kPsLost;
+    };
+  }
+  bool Wait(int lost) {
+    const auto reached = [&] { return lost_ >= lost; };
+    absl::MutexLock lock(&mu_);
+    return mu_.AwaitWithTimeout(absl::Condition(&reached), absl::Seconds(60));
+  }
+
+ private:
+  absl::Mutex mu_;
+  int lost_ = 0;
+};
+
+TEST_CASE("shards move to a PS that was given up, when it comes back later than the last one went",
+          "[ps_loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 1);
+  ClusterOptions options = WithPolicy(PsLossPolicy::kRollback, absl::Milliseconds(300));
+  options.recovery.cluster_timeout = absl::Seconds(30);
+  Losses losses;
+  losses.CountIn(&options);
+  const Cluster cluster = Connect(daemons, options);
+  CountingJob job(cluster);
+  CheckpointManager manager(Every(files, absl::Milliseconds(200)));
+  Must(manager.Start(cluster));
+  daemons.ps(0).Kill(SIGKILL);
+  job.Schedule(300);
+  Must(job.coordinator().Join());
+  daemons.ps(1).Kill(SIGKILL);  // for good
+  REQUIRE(losses.Wait(2));
+  job.Schedule(300);
+  absl::SleepFor(absl::Seconds(1));  // nobody waits for it any more
+  daemons.RestartPs(0);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+}
+
+TEST_CASE("a PS that is back with all that it had ends the wait of another that is back without",
+          "[ps_loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 1);
+  ClusterOptions options = WithPolicy(PsLossPolicy::kRollback, absl::Minutes(10));
+  options.recovery.cluster_timeout = absl::Seconds(30);
+  Losses losses;
+  losses.CountIn(&options);
+  const Cluster cluster = Connect(daemons, options);
+  CountingJob job(cluster);
+  CheckpointManager manager(Every(files, absl::Milliseconds(200)));
+  Must(manager.Start(cluster));
+  job.Schedule(300);
+  daemons.ps(0).Kill(SIGSTOP);
+  REQUIRE(losses.Wait(1));
+  daemons.ps(1).Kill(SIGKILL);
+  REQUIRE(losses.Wait(2));
+  daemons.RestartPs(1);
+  absl::SleepFor(absl::Seconds(1));  // so that it is the first that is back
+  daemons.ps(0).Kill(SIGCONT);
   Must(job.coordinator().Join());
   job.CheckAppliedOnce();
 }

@@ -67,6 +67,35 @@ std::vector<float> Values(const ShardStore& store, ShardId id) {
   return AsFloats(shard->ReadRows(0, shard->rows()).value());
 }
 
+TEST_CASE("what is held for a large step does not keep the transport's memory", "[sync]") {
+  constexpr int kUpdates = 1000;
+  int lent = 0;
+  float memory = 3;
+  SyncSteps steps;
+  const SyncStep step{.first = 1, .count = 1, .after = 0};
+  for (int u = 0; u < kUpdates; ++u) {
+    ++lent;
+    graph::Update update;
+    update.shard = 1;
+    update.key = static_cast<uint32_t>(u);
+    update.values = Tensor(DType::kF32, Shape{1},
+                           Buffer::Wrap(&memory, sizeof(memory), Device{}, [&] { --lent; }));
+    steps.Hold(step, 1, std::move(update));
+  }
+  CHECK(lent == static_cast<int>(SyncSteps::kMostLent));
+  const auto ready = steps.HeldEverywhere(step, 1);
+  REQUIRE(ready.has_value());
+  const auto& updates = ready->of.at(1).updates;
+  REQUIRE(updates.size() == kUpdates);
+  CHECK(updates[0].values.data<float>()[0] == 3);
+  CHECK(updates[kUpdates - 1].values.data<float>()[0] == 3);
+  // The next one may hold as much again.
+  graph::Update more;
+  more.values = Floats({1}, Shape{1});
+  steps.Hold({.first = 2, .count = 1, .after = 1}, 2, std::move(more));
+  CHECK(steps.open() == 1);
+}
+
 TEST_CASE("a step is applied when all of it is held everywhere, not before, and not again",
           "[sync]") {
   ShardStore store;

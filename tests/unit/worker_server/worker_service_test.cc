@@ -311,6 +311,32 @@ TEST_CASE("a data set that is released is there no more, and loads again if it c
   slow.Write(TwelveRows());
 }
 
+TEST_CASE("a set-up that names all that is current takes away what was released meanwhile",
+          "[worker]") {
+  World w;
+  const DataFiles files;
+  const std::string rows = files.Write("rows.csv", "x\n1\n2\n");
+  w.coordinator->Must(World::SetUp(1, 11, 12));
+  for (const uint32_t id : {1u, 2u}) {
+    w.coordinator->Must(Plan(id, 0, "example_id"));
+    REQUIRE(w.coordinator->Request(Data(id, Rows(rows))).has_dataset_ready());
+  }
+  // One that names nothing keeps everything, as that of an earlier version.
+  w.coordinator->Must(World::SetUp(1, 11, 12));
+  proto::ControlRequest set_up = World::SetUp(1, 11, 12);
+  set_up.mutable_setup_worker()->set_only_these(true);
+  set_up.mutable_setup_worker()->add_plans(2);
+  set_up.mutable_setup_worker()->add_datasets(2);
+  w.coordinator->Must(set_up);
+  w.coordinator->Run(OnTicket(1, 2, 2, 0, 2));
+  AnswerRows(w.ps0.frames.Take("a frame"), 1);
+  CHECK(w.coordinator->TakeDone().status.ok());
+  w.coordinator->Run(OnTicket(2, 2, 1, 0, 2));  // of the data set that is gone
+  CHECK(w.coordinator->TakeDone().status.code() == absl::StatusCode::kNotFound);
+  w.coordinator->Run(OnTicket(3, 1, 2, 0, 2));  // and the plan
+  CHECK(w.coordinator->TakeDone().status.code() == absl::StatusCode::kNotFound);
+}
+
 TEST_CASE("closures that wait for their data set can be cancelled", "[worker]") {
   World w;
   const DataFiles files;

@@ -4,7 +4,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "coordinator/job/metric_kind.h"
+#include "coordinator/job/unused_features.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "tests/testing/job_texts.h"
 
@@ -72,6 +75,23 @@ TEST_CASE("a job of csv columns becomes the data set that it describes") {
   CHECK(tags.max_size() == 9);
   CHECK(tags.oov_buckets() == 1);
   CHECK(tags.dim() == 16);
+}
+
+TEST_CASE("features that nothing names are found") {
+  CHECK(UnusedFeatures(MustParse(kCensus)).empty());
+  const std::string forgotten =
+      absl::StrReplaceAll(kCensus, {{"features: [age, work, tags]", "features: [work]"}});
+  CHECK(UnusedFeatures(MustParse(forgotten)) == Strings{"age", "tags"});
+  // What is left out of the key is all of them.
+  const std::string all = absl::StrReplaceAll(kCensus, {{", features: [age, work, tags]", ""}});
+  CHECK(UnusedFeatures(MustParse(all)).empty());
+  // One that another feature is made of is used.
+  const std::string crossed = absl::StrReplaceAll(
+      kCensus,
+      {{"features: [age, work, tags]", "features: [age, both]"},
+       {"label:", "  - {name: both, kind: crossed, features: [work, tags], dim: 4}\nlabel:"},
+       {"wide: {features: [work]}", "wide: {features: [both]}"}});
+  CHECK(UnusedFeatures(MustParse(crossed)).empty());
 }
 
 TEST_CASE("bytes are plain or have a unit") {

@@ -1,0 +1,15 @@
+// Features that a job lists and does nothing with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/job/job_spec.h"
+
+namespace coxswain::job {
+
+// Those that neither a key of `model` names nor the label, another feature or `evaluate.group`, in
+// the file's order. They are read and change nothing: more often than not one was forgotten.
+std::vector<std::string> UnusedFeatures(const JobSpec& job);
+
+}  // namespace coxswain::job
