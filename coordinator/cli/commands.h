@@ -62,9 +62,10 @@ int Eval(const EvalFlags& flags);
 struct RecommendFlags {
   SavedFlags from;
   Where where;
-  std::vector<std::string> groups;      // users whose histories are saved with the model
+  std::vector<std::string> groups;      // users of the training data
   std::vector<std::string> item_lists;  // or lists of known items, see SplitNames
   std::vector<std::string> items;       // or names of single items
+  std::vector<std::string> values;      // or NAME=VALUE of what describes a user
   bool batch = false;                   // or for all users, as CSV
   int top = 10;
   bool include_known = false;

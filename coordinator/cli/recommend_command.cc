@@ -1,5 +1,5 @@
-// `coxswain recommend`: for named items, for users of the model's histories, or for all of these
-// users.
+// `coxswain recommend`: for users of the training data, for all of them, for someone who has named
+// items, or for someone who is described by values.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -20,6 +20,8 @@
 #include "coordinator/cli/open_model.h"
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/prediction_output.h"
+#include "coordinator/cli/user_values.h"
+#include "coordinator/job/model_kind.h"
 #include "coordinator/predict/prediction_lines.h"
 #include "coordinator/predict/recommender.h"
 #include "runtime/base/status.h"
@@ -31,7 +33,7 @@ namespace {
 using predict::Choice;
 using predict::Recommender;
 
-constexpr size_t kGroupsAtOnce = 4096;
+constexpr size_t kUsersAtOnce = 4096;
 
 absl::StatusOr<std::vector<std::string>> KnownItems(const RecommendFlags& flags) {
   std::vector<std::string> items = flags.items;
@@ -47,14 +49,6 @@ predict::RecommendOptions OptionsOf(const RecommendFlags& flags) {
   return {.top = flags.top, .include_known = flags.include_known};
 }
 
-absl::StatusOr<std::vector<std::vector<Choice>>> ForGroups(const Recommender& recommender,
-                                                           const std::vector<int64_t>& groups,
-                                                           const RecommendFlags& flags) {
-  std::vector<Recommender::Whom> all;
-  for (const int64_t group : groups) all.push_back(recommender.Group(group));
-  return recommender.RecommendTo(all, OptionsOf(flags));
-}
-
 int NobodyOf(const std::vector<std::string>& groups, const std::string& where) {
   for (const std::string& group : groups) {
     std::fprintf(stderr, "error: '%s' is not in %s\n", group.c_str(), where.c_str());
@@ -62,54 +56,62 @@ int NobodyOf(const std::vector<std::string>& groups, const std::string& where) {
   return groups.empty() ? kExitDone : kExitUsage;
 }
 
-int PrintForGroups(const Recommender& recommender, const RecommendFlags& flags) {
-  std::vector<int64_t> groups;
+std::string WhereUsersAre(const Recommender& recommender) {
+  const std::string named = job::NamedUserOf(recommender.predictor().job());
+  if (!named.empty()) {
+    return absl::StrCat("the values of '", named, "' that the model was trained with");
+  }
+  return "the histories that the model was trained on; --items asks for someone who has these";
+}
+
+int PrintForUsers(const Recommender& recommender, const RecommendFlags& flags) {
+  std::vector<Recommender::Whom> users;
   std::vector<runner::Suggestions> suggestions;
   std::vector<std::string> unknown;
-  for (const std::string& group : flags.groups) {
-    if (const auto id = recommender.history()->Find(group)) {
-      groups.push_back(*id);
-      suggestions.emplace_back().group = group;
+  for (const std::string& name : flags.groups) {
+    auto user = recommender.User(name);
+    if (user.ok()) {
+      users.push_back(*std::move(user));
+      suggestions.emplace_back().group = name;
+    } else if (absl::IsNotFound(user.status())) {
+      unknown.push_back(name);
     } else {
-      unknown.push_back(group);
+      return Complain(AsUsersMistake(user.status()));
     }
   }
-  auto all = ForGroups(recommender, groups, flags);
-  if (!all.ok()) return Complain(all.status());
-  for (size_t i = 0; i < groups.size(); ++i) {
+  const auto all = recommender.RecommendTo(users, OptionsOf(flags));
+  if (!all.ok()) return Complain(AsUsersMistake(all.status()));
+  for (size_t i = 0; i < users.size(); ++i) {
     for (const Choice& choice : (*all)[i]) {
       suggestions[i].items.push_back(recommender.predictor().NameOf(choice.id));
     }
   }
   std::printf("%s", FormatSuggestions(suggestions).c_str());
-  return NobodyOf(unknown,
-                  "the histories that the model was trained on; --items asks for someone "
-                  "who has these");
+  return NobodyOf(unknown, WhereUsersAre(recommender));
 }
 
 // CSV, one line per user.
-absl::Status WriteAllGroups(const Recommender& recommender, const RecommendFlags& flags) {
-  if (recommender.history() == nullptr) {
-    return config::ConfigurationError(
-        absl::StrCat(flags.from.model_dir,
-                     " keeps no histories: it was saved by an earlier version of coxswain"));
-  }
+absl::Status WriteAllUsers(const Recommender& recommender, const RecommendFlags& flags) {
+  const auto users = recommender.Users();
+  if (!users.ok()) return AsConfiguration(users.status());
   RETURN_IF_ERROR(
       PredictionOutput::Check(flags.output, flags.force, InputsOf(recommender.predictor().job())));
   auto output = PredictionOutput::Open(flags.output);
   if (!output.ok()) return AsConfiguration(output.status());
-  const std::vector<std::string>& names = recommender.history()->groups();
+  const std::vector<std::string>& names = **users;
   std::string lines = "user";
   for (int i = 1; i <= flags.top; ++i) absl::StrAppend(&lines, ",item_", i, ",score_", i);
   lines += "\n";
-  for (size_t begin = 0; begin < names.size(); begin += kGroupsAtOnce) {
+  for (size_t begin = 0; begin < names.size(); begin += kUsersAtOnce) {
     if (InterruptScope::interrupted()) return absl::CancelledError("interrupted");
-    std::vector<int64_t> groups;
-    for (size_t g = begin; g < std::min(names.size(), begin + kGroupsAtOnce); ++g) {
-      groups.push_back(static_cast<int64_t>(g));
+    std::vector<Recommender::Whom> some;
+    for (size_t u = begin; u < std::min(names.size(), begin + kUsersAtOnce); ++u) {
+      ASSIGN_OR_RETURN(some.emplace_back(), recommender.User(names[u]));
     }
-    ASSIGN_OR_RETURN(const auto all, ForGroups(recommender, groups, flags));
-    for (size_t i = 0; i < groups.size(); ++i) {
+    const auto found = recommender.RecommendTo(some, OptionsOf(flags));
+    if (!found.ok()) return AsUsersMistake(found.status());
+    const std::vector<std::vector<Choice>>& all = *found;
+    for (size_t i = 0; i < some.size(); ++i) {
       predict::AppendField(names[begin + i], &lines);
       for (int n = 0; n < flags.top; ++n) {
         lines.push_back(',');
@@ -146,16 +148,22 @@ int ForGroupsOfData(const RecommendFlags& flags) {
   return NobodyOf(unknown, "the job's data");
 }
 
-int PrintForItems(const Recommender& recommender, const std::vector<std::string>& items,
-                  const RecommendFlags& flags) {
-  auto known = recommender.ItemsOf(items);
-  if (!known.ok()) return Complain(AsConfiguration(known.status()));
-  auto all = recommender.Recommend({&*known, 1}, OptionsOf(flags));
-  if (!all.ok()) return Complain(all.status());
+int PrintFor(const Recommender& recommender, const absl::StatusOr<Recommender::Whom>& whom,
+             const RecommendFlags& flags) {
+  if (!whom.ok()) return Complain(AsUsersMistake(whom.status()));
+  const auto all = recommender.RecommendTo({&*whom, 1}, OptionsOf(flags));
+  if (!all.ok()) return Complain(AsUsersMistake(all.status()));
   for (const Choice& choice : (*all)[0]) {
     std::printf("%s\n", recommender.predictor().NameOf(choice.id).c_str());
   }
   return kExitDone;
+}
+
+// Someone who is described by NAME=VALUE. Each column must be there; a list that is not is empty.
+absl::StatusOr<Recommender::Whom> DescribedBy(const Recommender& recommender,
+                                              const std::vector<std::string>& pairs) {
+  ASSIGN_OR_RETURN(std::vector<RawValue> values, ValuesOf(recommender.columns(), pairs));
+  return recommender.WithValues(std::move(values));
 }
 
 absl::StatusOr<std::unique_ptr<Recommender>> LoadRecommender(const RecommendFlags& flags) {
@@ -167,12 +175,17 @@ absl::StatusOr<std::unique_ptr<Recommender>> LoadRecommender(const RecommendFlag
 int Answer(const Recommender& recommender, const std::vector<std::string>& items,
            const RecommendFlags& flags) {
   if (flags.batch) {
-    const absl::Status written = WriteAllGroups(recommender, flags);
+    const absl::Status written = WriteAllUsers(recommender, flags);
     return written.ok() ? static_cast<int>(kExitDone) : Complain(written);
   }
-  if (!items.empty()) return PrintForItems(recommender, items, flags);
-  if (recommender.history() == nullptr) return ForGroupsOfData(flags);
-  return PrintForGroups(recommender, flags);
+  if (!flags.values.empty()) {
+    return PrintFor(recommender, DescribedBy(recommender, flags.values), flags);
+  }
+  if (!items.empty()) return PrintFor(recommender, recommender.WithItems(items), flags);
+  if (recommender.described_by_items() && recommender.history() == nullptr) {
+    return ForGroupsOfData(flags);
+  }
+  return PrintForUsers(recommender, flags);
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ class Exporter {
   absl::StatusOr<Names> Rows(const graph::Node& node, const Names& in);
   absl::StatusOr<Names> Unique(const graph::Node& node, const Names& in);
   absl::StatusOr<Names> Bag(const graph::Node& node, const Names& in);
+  absl::StatusOr<Names> BagOf(const graph::Node& node, const Names& in);
+  absl::StatusOr<Names> SegmentSum(const graph::Node& node, const Names& in);
   absl::StatusOr<Names> Shaped(const graph::Node& node, const Names& in);
   absl::StatusOr<Names> Reduced(const graph::Node& node, const Names& in);
   absl::StatusOr<Names> Products(const graph::Node& node, const Names& in);
@@ -68,6 +70,9 @@ class Exporter {
     return out_.Node("Squeeze", {out_.Node("Shape", {vector}), out_.Ints({0})});
   }
   absl::StatusOr<std::string> Stored(const graph::Node& node);
+  // The ends of bags, i64, by their offsets; and the bag of each of the values, i64.
+  std::string BagEnds(const std::string& offsets);
+  std::string BagNumbers(const std::string& ends, const std::string& values);
 
   const predict::Predictor& predictor_;
   const graph::Function& function_;
@@ -129,16 +134,37 @@ absl::StatusOr<Names> Exporter::Unique(const graph::Node& node, const Names& in)
   return all;
 }
 
-// Rows are added to the bag whose end is the first past their number.
+std::string Exporter::BagEnds(const std::string& offsets) {
+  const std::string wide = out_.Node("Cast", {offsets}, {{"to", {7}}});
+  const std::string last = out_.Ints({std::numeric_limits<int64_t>::max()});
+  return out_.Node("Slice", {wide, out_.Ints({1}), last, out_.Ints({0})});
+}
+
+// A value is in the bag whose end is the first past its number.
+std::string Exporter::BagNumbers(const std::string& ends, const std::string& values) {
+  const std::string numbers = out_.Node("Range", {out_.Int(0), Count(values), out_.Int(1)});
+  const std::string past = out_.Node("LessOrEqual", {Unsqueeze(ends, 0), Unsqueeze(numbers, 1)});
+  return Sum(out_.Node("Cast", {past}, {{"to", {7}}}), 1, false);
+}
+
+absl::StatusOr<Names> Exporter::BagOf(const graph::Node&, const Names& in) {
+  return Names{BagNumbers(BagEnds(in[0]), in[1])};
+}
+
+// The zeros take the shape of the third input when the model runs: it has a row for each example.
+absl::StatusOr<Names> Exporter::SegmentSum(const graph::Node& node, const Names& in) {
+  const int rank = function_.graph.type(node.inputs[1]).shape.rank();
+  const std::string zero = out_.Constant(Tensor::FromVector<float>({0.0f}));
+  const std::string zeros = out_.Node("Expand", {zero, out_.Node("Shape", {in[2]})});
+  return Names{out_.Node("ScatterND", {zeros, Unsqueeze(in[1], rank), in[0]},
+                         {{"reduction", {}, false, "add"}})};
+}
+
 absl::StatusOr<Names> Exporter::Bag(const graph::Node& node, const Names& in) {
   const auto combiner = graph::AttrOr<std::string>(node.attrs, "combiner", "sum");
   std::string values = out_.Node("Gather", {in[0], in[1]}, {{"axis", {0}}});
-  const std::string offsets = out_.Node("Cast", {in[2]}, {{"to", {7}}});
-  const std::string last = out_.Ints({std::numeric_limits<int64_t>::max()});
-  const std::string ends = out_.Node("Slice", {offsets, out_.Ints({1}), last, out_.Ints({0})});
-  const std::string numbers = out_.Node("Range", {out_.Int(0), Count(in[1]), out_.Int(1)});
-  const std::string past = out_.Node("LessOrEqual", {Unsqueeze(ends, 0), Unsqueeze(numbers, 1)});
-  const std::string bag = Unsqueeze(Sum(out_.Node("Cast", {past}, {{"to", {7}}}), 1, false), 1);
+  const std::string ends = BagEnds(in[2]);
+  const std::string bag = Unsqueeze(BagNumbers(ends, in[1]), 1);
   const std::string bags = out_.Node("Shape", {ends});
   const std::string zero = out_.Constant(Tensor::FromVector<float>({0.0f}));
   const auto added = [&](const std::string& rows, const std::string& shape) {
@@ -267,6 +293,7 @@ absl::StatusOr<Names> Exporter::NodeOf(const graph::Node& node, const Names& inp
       {"Const", &Exporter::Const},         {"ReadVariable", &Exporter::Whole},
       {"GatherShard", &Exporter::Rows},    {"UniqueShards", &Exporter::Unique},
       {"EmbeddingBag", &Exporter::Bag},    {"Concat", &Exporter::Shaped},
+      {"BagOf", &Exporter::BagOf},         {"SegmentSumLike", &Exporter::SegmentSum},
       {"Gather", &Exporter::Shaped},       {"Reshape", &Exporter::Shaped},
       {"ExpandDims", &Exporter::Shaped},   {"Squeeze", &Exporter::Shaped},
       {"Cast", &Exporter::Shaped},         {"ReduceSum", &Exporter::Reduced},

@@ -9,14 +9,16 @@
 #include "absl/types/span.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/model/product_model.h"
 #include "coxswain/function_builder.h"
 
 namespace coxswain::model {
 
 inline constexpr job::PredictionKind kRanks[] = {job::PredictionKind::kRank};
 
-class ItemModel : public job::ModelSpec {
+class ItemModel : public job::ModelSpec, public ProductModel {
  public:
+  std::string product_item() const override { return item(); }
   // The vectors of the batch's users, f32 [B, dim].
   virtual Output User(FunctionBuilder& f, const ModelParts& parts) const = 0;
   // Items by their rows of the item's table, f32 [N, ...], and by the ids of these, i64 [N]; an
@@ -33,14 +35,12 @@ class ItemModel : public job::ModelSpec {
   // [B + 1].
   virtual Output UserOf(FunctionBuilder& f, const ModelParts& parts, Output values,
                         Output offsets) const = 0;
-  // Width of the vectors of users and items.
-  virtual int64_t width() const = 0;
   // Whether more than an item's id says what its vector is.
   virtual bool has_item_features() const { return false; }
   // Whether an item's vector is its row, over its norm where `normalizes`: then the parameter
   // servers score all items. Else they are scored in pieces, see item_search.h.
   virtual bool rows_are_items() const = 0;
-  bool in_pieces() const { return !rows_are_items(); }
+  bool in_pieces() const override { return !rows_are_items(); }
   virtual bool normalizes() const { return false; }
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
@@ -51,23 +51,24 @@ class ItemModel : public job::ModelSpec {
   // Where rows are items; of others a search finds them.
   void TopItems(FunctionBuilder& f, const ModelParts& parts, Output values, Output offsets,
                 int64_t k) const override;
-  // What Predict's scores are products of: the result "user", f32 [B, dim]; and "items",
-  // f32 [N, dim], with "bias", f32 [N], where has_bias().
-  void PredictUser(FunctionBuilder& f, const ModelParts& parts) const;
-  void PredictItems(FunctionBuilder& f, const ModelParts& parts) const;
+  // What Predict's scores are products of.
+  void PredictUser(FunctionBuilder& f, const ModelParts& parts) const override;
+  void PredictItems(FunctionBuilder& f, const ModelParts& parts) const override;
+  void PredictScores(FunctionBuilder& f, const ModelParts& parts) const override {
+    Predict(f, parts);
+  }
 
   // ---- For searches, see item_search.h. Users are scaled: scores are products with them.
   Output ScaledUserOf(FunctionBuilder& f, const ModelParts& parts, Output values,
                       Output offsets) const;
-  // Of the items of these ids, i64 [N]: f32 [B, N].
-  Output ScoresOf(FunctionBuilder& f, const ModelParts& parts, Output users, Output ids) const;
+  Output ScoresOf(FunctionBuilder& f, const ModelParts& parts, Output users,
+                  Output ids) const override;
   // Of users and items by their vectors, and the items' biases, f32 [N], where they have any; by
   // the loss's temperature: f32 [B, N].
   static Output ScoresOfVectors(FunctionBuilder& f, const ModelParts& parts, Output users,
                                 Output items, Output biases);
-  // Where rows are items: the k best.
   FunctionBuilder::TopCandidates BestRows(FunctionBuilder& f, const ModelParts& parts, Output users,
-                                          int64_t k) const;
+                                          int64_t k) const override;
 
  protected:
   std::string BiasTable() const;

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/item_model.h"
+#include "coordinator/model/model_parts.h"
 #include "kernels/cpu/top_entries.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/builder.h"
@@ -150,7 +152,7 @@ class ItemSearch::Known {
 };
 
 std::vector<ItemSearch::Piece> ItemSearch::Pieces(int64_t users, int64_t least) const {
-  const int64_t items = parts_.Candidates(model_.item());
+  const int64_t items = parts_.Candidates(model_.product_item());
   const int64_t most = std::max(
       least, std::clamp(limits_.scores / std::max<int64_t>(1, users), limits_.least, limits_.most));
   const int64_t count = std::max<int64_t>(1, items / most);
@@ -161,7 +163,7 @@ std::vector<ItemSearch::Piece> ItemSearch::Pieces(int64_t users, int64_t least) 
   return pieces;
 }
 
-ItemSearch::ItemSearch(ParameterServerStrategy* strategy, const ItemModel& model,
+ItemSearch::ItemSearch(ParameterServerStrategy* strategy, const ProductModel& model,
                        const ModelParts& parts, const Limits& limits)
     : strategy_(strategy),
       model_(model),
@@ -182,10 +184,12 @@ absl::StatusOr<RemoteFunction> ItemSearch::Function(
 }
 
 absl::StatusOr<Tensor> ItemSearch::UsersOf(const Tensor& values, const Tensor& offsets) {
+  const auto* const ranks = dynamic_cast<const ItemModel*>(&model_);
+  if (ranks == nullptr) return absl::FailedPreconditionError("the model's users are no lists");
   ASSIGN_OR_RETURN(const RemoteFunction function, Function("users_of", [&](FunctionBuilder& f) {
                      const Output v = f.Argument("values", DType::kI64, {kUnknownDim});
                      const Output o = f.Argument("offsets", DType::kI32, {kUnknownDim});
-                     f.Result("user", model_.ScaledUserOf(f, parts_, v, o));
+                     f.Result("user", ranks->ScaledUserOf(f, parts_, v, o));
                    }));
   return coordinator_.Fetch(coordinator_.Schedule(function, {values, offsets}), "user");
 }
@@ -316,7 +320,7 @@ absl::StatusOr<std::vector<int64_t>> ItemSearch::Ranks(
   }
   RETURN_IF_ERROR(closures.Finish());
   // One that stands for no item ranks behind all of them.
-  const int64_t items = parts_.Candidates(model_.item());
+  const int64_t items = parts_.Candidates(model_.product_item());
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (known.own()[i] >= items) ranks[i] = items;
   }

@@ -19,8 +19,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "coordinator/model/item_model.h"
 #include "coordinator/model/model_parts.h"
+#include "coordinator/model/product_model.h"
 #include "coxswain/cluster_coordinator.h"
 #include "coxswain/strategy.h"
 
@@ -45,20 +45,20 @@ class ItemSearch {
   };
 
   // All of them outlive it.
-  ItemSearch(ParameterServerStrategy* strategy, const ItemModel& model, const ModelParts& parts)
+  ItemSearch(ParameterServerStrategy* strategy, const ProductModel& model, const ModelParts& parts)
       : ItemSearch(strategy, model, parts, Limits{}) {}
-  ItemSearch(ParameterServerStrategy* strategy, const ItemModel& model, const ModelParts& parts,
+  ItemSearch(ParameterServerStrategy* strategy, const ProductModel& model, const ModelParts& parts,
              const Limits& limits);
 
   // The vectors of users whose features have these values, f32 [B, dim]: i64 [n], cut at offsets,
-  // i32 [B + 1]. Errors: those of closures.
+  // i32 [B + 1]. Errors: FailedPrecondition for a model that is no ItemModel; those of closures.
   absl::StatusOr<Tensor> UsersOf(const Tensor& values, const Tensor& offsets);
   // Closures that are under way fail with Cancelled. From any thread.
   void Cancel() { coordinator_.Cancel(); }
   // The k best for each of these users; 1 <= k <= ModelParts::Candidates. Errors: those of
   // closures.
   absl::StatusOr<BestItems> Best(const Tensor& users, int64_t k, const Stopped& stopped);
-  // Of a model with ItemModel::in_pieces: the ranks of all examples, by the results of several
+  // Of an ItemModel with in_pieces: the ranks of all examples, by the results of several
   // closures of ItemModel::Evaluate, in their order. Errors: those of closures.
   absl::StatusOr<std::vector<int64_t>> Ranks(absl::Span<const std::vector<Tensor>> evaluated,
                                              const Stopped& stopped);
@@ -81,7 +81,7 @@ class ItemSearch {
                              BestItems* best);
 
   ParameterServerStrategy* const strategy_;
-  const ItemModel& model_;
+  const ProductModel& model_;
   const ModelParts& parts_;
   const Limits limits_;
   ClusterCoordinator coordinator_;

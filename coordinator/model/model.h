@@ -13,6 +13,7 @@
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/cluster_variables.h"
+#include "coordinator/model/item_model.h"
 #include "coordinator/model/item_search.h"
 #include "coordinator/model/model_parts.h"
 #include "coxswain/strategy.h"

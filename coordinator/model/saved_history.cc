@@ -1,13 +1,19 @@
+// What groups there are: those of a history, or users by name; writing them; and reading them.
 #include "coordinator/model/saved_history.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/job/model_kind.h"
 #include "coordinator/model/saved_reader.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/spec_check.h"
 #include "runtime/data/vocabulary_file.h"
 
 namespace coxswain::model {
@@ -16,6 +22,7 @@ namespace {
 constexpr char kFolder[] = "history";
 constexpr char kGroups[] = "history/groups.txt";
 constexpr char kValuesFile[] = "history/values.safetensors";
+constexpr int64_t kRowsAtATime = int64_t{1} << 16;
 constexpr size_t kWritten = size_t{256} << 10;  // bytes of names at a time
 constexpr char kOffsets[] = "offsets", kValues[] = "values";
 
@@ -27,12 +34,90 @@ absl::Status Damaged(const std::string& directory, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(directory, "/", kValuesFile, ": ", what));
 }
 
+// The groups, which can be gone through several times.
+struct Groups {
+  int64_t count = 0;
+  std::function<absl::Status(const data::Dataset::VisitGroup&)> visit;
+};
+
+// By user, what the training rows have of items: `offsets` into `items`, ascending in each user.
+struct Lists {
+  std::vector<int64_t> offsets, items;
+};
+
+// Rows whose user is in a bucket of unknown values are left out.
+absl::StatusOr<Lists> ListsOf(const data::Dataset& data, const std::string& user,
+                              const std::string& item, int64_t users) {
+  const auto& columns = data.columns(Part::kTraining);
+  const auto find = [&](const std::string& name) {
+    const auto found = std::find_if(columns.begin(), columns.end(),
+                                    [&](const data::ColumnSpec& c) { return c.name == name; });
+    return static_cast<size_t>(found - columns.begin());
+  };
+  const size_t of_user = find(user), of_item = find(item);
+  if (std::max(of_user, of_item) >= columns.size()) return Lists();
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  const int64_t examples = data.num_examples(Part::kTraining);
+  for (int64_t begin = 0; begin < examples; begin += kRowsAtATime) {
+    const Ticket ticket{Part::kTraining, 0, begin, std::min(examples, begin + kRowsAtATime)};
+    ASSIGN_OR_RETURN(const data::Batch batch, data.Read(ticket));
+    for (int64_t i = 0; i < batch[of_user].num_elements(); ++i) {
+      const int64_t id = batch[of_user].data<int64_t>()[i];
+      if (id < users) pairs.emplace_back(id, batch[of_item].data<int64_t>()[i]);
+    }
+  }
+  std::sort(pairs.begin(), pairs.end());
+  Lists lists;
+  lists.offsets.assign(static_cast<size_t>(users) + 1, 0);
+  for (const auto& [id, value] : pairs) {
+    ++lists.offsets[static_cast<size_t>(id) + 1];
+    lists.items.push_back(value);
+  }
+  std::partial_sum(lists.offsets.begin(), lists.offsets.end(), lists.offsets.begin());
+  return lists;
+}
+
+absl::StatusOr<Groups> GroupsOf(const data::Dataset& data, const job::JobSpec& job) {
+  ASSIGN_OR_RETURN(const int64_t groups, data.CountGroups());
+  if (groups > 0) {
+    const bool in_order = job.model->longest_history() > 0;
+    return Groups{
+        groups, [&data, in_order](const auto& visit) { return data.VisitGroups(in_order, visit); }};
+  }
+  const std::string user = job::NamedUserOf(job);
+  const std::vector<std::string>* const names = user.empty() ? nullptr : data.vocabulary(user);
+  // A streamed data set would be read once more.
+  if (names == nullptr || data.index() != nullptr) return Groups();
+  const auto users = static_cast<int64_t>(names->size());
+  ASSIGN_OR_RETURN(Lists read, ListsOf(data, user, job::ItemOf(*job.model), users));
+  if (read.offsets.empty()) return Groups();
+  const auto lists = std::make_shared<const Lists>(std::move(read));
+  return Groups{
+      users, [lists, names](const auto& visit) {
+        for (size_t g = 0; g < names->size(); ++g) {
+          const auto begin = static_cast<size_t>(lists->offsets[g]);
+          const auto end = static_cast<size_t>(lists->offsets[g + 1]);
+          RETURN_IF_ERROR(
+              visit((*names)[g], absl::MakeConstSpan(lists->items).subspan(begin, end - begin)));
+        }
+        return absl::OkStatus();
+      }};
+}
+
 }  // namespace
 
-absl::Status WriteHistory(const data::Dataset& data, bool in_order, env::FileSystem* files,
-                          const std::string& directory) {
-  ASSIGN_OR_RETURN(const int64_t groups, data.CountGroups());
-  if (groups == 0) return absl::OkStatus();
+std::string GroupColumn(const job::JobSpec& job) {
+  for (const proto::FeatureSpec& feature : job.dataset.features()) {
+    if (data::IsHistory(feature)) return feature.group_by();
+  }
+  const std::string user = job::NamedUserOf(job);
+  return user.empty() ? user : job.FindFeature(user)->column();
+}
+
+absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
+                          env::FileSystem* files, const std::string& directory) {
+  ASSIGN_OR_RETURN(const Groups groups, GroupsOf(data, job));
+  if (groups.count == 0) return absl::OkStatus();
   RETURN_IF_ERROR(files->MakeDirs(absl::StrCat(directory, "/", kFolder)));
   ASSIGN_OR_RETURN(const auto names, files->Create(absl::StrCat(directory, "/", kGroups)));
   // There may be more than fit into memory: they are gone through for each thing that is written.
@@ -43,7 +128,7 @@ absl::Status WriteHistory(const data::Dataset& data, bool in_order, env::FileSys
     lines.clear();
     return written;
   };
-  RETURN_IF_ERROR(data.VisitGroups(in_order, [&](const std::string& name, auto values) {
+  RETURN_IF_ERROR(groups.visit([&](const std::string& name, auto values) {
     for (const int64_t value : values) largest = std::max(largest, value);
     count += static_cast<int64_t>(values.size());
     lines += data::VocabularyLines({&name, 1});
@@ -56,7 +141,7 @@ absl::Status WriteHistory(const data::Dataset& data, bool in_order, env::FileSys
   ASSIGN_OR_RETURN(const auto out,
                    checkpoint::SafetensorsWriter::Create(
                        files, absl::StrCat(directory, "/", kValuesFile),
-                       {{kOffsets, DType::kI64, Shape{groups + 1}},
+                       {{kOffsets, DType::kI64, Shape{groups.count + 1}},
                         {kValues, wide ? DType::kI64 : DType::kI32, Shape{count}}}));
   std::vector<int64_t> offsets = {0};
   int64_t offset = 0;
@@ -65,14 +150,14 @@ absl::Status WriteHistory(const data::Dataset& data, bool in_order, env::FileSys
     offsets.clear();
     return written;
   };
-  RETURN_IF_ERROR(data.VisitGroups(in_order, [&](const std::string&, auto values) {
+  RETURN_IF_ERROR(groups.visit([&](const std::string&, auto values) {
     offset += static_cast<int64_t>(values.size());
     offsets.push_back(offset);
     return offsets.size() * sizeof(int64_t) < kWritten ? absl::OkStatus() : write_offsets();
   }));
   RETURN_IF_ERROR(write_offsets());
   std::vector<int32_t> narrow;
-  RETURN_IF_ERROR(data.VisitGroups(in_order, [&](const std::string&, auto values) {
+  RETURN_IF_ERROR(groups.visit([&](const std::string&, auto values) {
     if (wide) return out->Append(values.data(), values.size() * sizeof(int64_t));
     narrow.assign(values.begin(), values.end());
     return out->Append(narrow.data(), narrow.size() * sizeof(int32_t));

@@ -6,7 +6,8 @@
 //                               feature that the histories are of, ascending in each group,
 //                               or in their order for a model that goes by it
 //
-// Only a model whose data set has a history has them.
+// A model has them whose data set has a history, and one whose users are the values of a feature
+// (job::NamedUserOf), if its data was in memory: then a group is such a value.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +19,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "coordinator/job/job_spec.h"
 #include "coxswain/tensor.h"
 #include "runtime/data/dataset.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::model {
 
-// `in_order`: as Dataset::GroupHistory has it. Errors: those of the file system.
-absl::Status WriteHistory(const data::Dataset& data, bool in_order, env::FileSystem* files,
-                          const std::string& directory);
+// Errors: those of the file system.
+absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
+                          env::FileSystem* files, const std::string& directory);
+
+// The column whose fields are the names of the groups; empty for a model without histories.
+std::string GroupColumn(const job::JobSpec& job);
 
 // Thread model: immutable.
 class SavedHistory {

@@ -170,13 +170,17 @@ absl::Status Predictor::BuildFunctions(const proto::DatasetSpec& spec) {
   }
   const model::ModelParts& parts = remote() ? remote_->parts() : *here;
   BuildGraph predict = [&](FunctionBuilder& f) { job_.model->Predict(f, parts); };
-  const auto* const ranks = dynamic_cast<const model::ItemModel*>(job_.model.get());
-  if (ranks != nullptr && !remote()) {
-    ASSIGN_OR_RETURN(graph::Function items,
-                     BuildOne("items", [&](FunctionBuilder& f) { ranks->PredictItems(f, parts); }));
+  product_ = dynamic_cast<const model::ProductModel*>(job_.model.get());
+  // Ids of any kind are no list of items.
+  if (product_ != nullptr && !says_items() && VocabularyOf(item()) == nullptr) product_ = nullptr;
+  if (product_ != nullptr && !remote()) {
+    ASSIGN_OR_RETURN(graph::Function items, BuildOne("items", [&](FunctionBuilder& f) {
+                       product_->PredictItems(f, parts);
+                     }));
     ASSIGN_OR_RETURN(items_.function, function::CompiledFunction::Compile(std::move(items)));
     // What items are made of is put together once, and not again for each batch.
-    if (ranks->in_pieces()) {
+    const auto* const ranks = dynamic_cast<const model::ItemModel*>(job_.model.get());
+    if (ranks != nullptr && ranks->in_pieces()) {
       ASSIGN_OR_RETURN(const ItemVectors known, AllItems());
       predict = [ranks, known, &parts](FunctionBuilder& f) {
         const bool biased = known.bias.dtype() == DType::kF32;
@@ -187,35 +191,50 @@ absl::Status Predictor::BuildFunctions(const proto::DatasetSpec& spec) {
     }
   }
   ASSIGN_OR_RETURN(graph::Function built, BuildOne("predict", predict));
-  std::vector<std::string> columns;
-  for (const graph::Function::Argument& argument : built.arguments) {
-    columns.push_back(argument.name);
-  }
-  ASSIGN_OR_RETURN(data::RowReader reader, data::RowReader::Create(spec, *data_, columns));
+  ASSIGN_OR_RETURN(data::RowReader reader, ReaderOf(spec, built));
   reader_ = std::make_unique<data::RowReader>(std::move(reader));
   newest_ = NewestValues(job_, reader_->columns());
   if (!remote() || says_ != job::PredictionKind::kRank) {
-    ASSIGN_OR_RETURN(scores_, OnRows(std::move(built), predict));
+    ASSIGN_OR_RETURN(scores_, OnRows(std::move(built), predict, *reader_));
   }
-  return BuildItemFunctions(parts);
+  return BuildItemFunctions(spec, parts);
 }
 
-absl::Status Predictor::BuildItemFunctions(const model::ModelParts& parts) {
-  const auto* const model = dynamic_cast<const model::ItemModel*>(job_.model.get());
-  if (model == nullptr) return absl::OkStatus();
-  const auto of_users = [&](FunctionBuilder& f) { model->PredictUser(f, parts); };
+absl::Status Predictor::BuildItemFunctions(const proto::DatasetSpec& spec,
+                                           const model::ModelParts& parts) {
+  if (product_ == nullptr) return absl::OkStatus();
+  const auto of_users = [&](FunctionBuilder& f) { product_->PredictUser(f, parts); };
   ASSIGN_OR_RETURN(graph::Function users, BuildOne("users", of_users));
-  ASSIGN_OR_RETURN(users_, OnRows(std::move(users), of_users));
+  // A model of labels reads the item with the user; here there is none yet.
+  if (!says_items()) {
+    ASSIGN_OR_RETURN(data::RowReader reader, ReaderOf(spec, users));
+    user_reader_ = std::make_unique<data::RowReader>(std::move(reader));
+  }
+  ASSIGN_OR_RETURN(users_, OnRows(std::move(users), of_users, user_rows()));
+  if (remote() || says_items()) return absl::OkStatus();
+  const auto scores = [&](FunctionBuilder& f) { product_->PredictScores(f, parts); };
+  ASSIGN_OR_RETURN(graph::Function built, BuildOne("item_scores", scores));
+  ASSIGN_OR_RETURN(item_scores_, OnRows(std::move(built), scores, user_rows()));
   return absl::OkStatus();
 }
 
+absl::StatusOr<data::RowReader> Predictor::ReaderOf(const proto::DatasetSpec& spec,
+                                                    const graph::Function& function) const {
+  std::vector<std::string> columns;
+  for (const graph::Function::Argument& argument : function.arguments) {
+    columns.push_back(argument.name);
+  }
+  return data::RowReader::Create(spec, *data_, columns);
+}
+
 absl::StatusOr<Predictor::OnBatches> Predictor::OnRows(graph::Function built,
-                                                       const BuildGraph& build) const {
+                                                       const BuildGraph& build,
+                                                       const data::RowReader& rows) const {
   OnBatches f;
   for (const graph::Function::Argument& argument : built.arguments) {
     size_t at = 0;
-    while (at < reader_->columns().size() && reader_->columns()[at].name != argument.name) ++at;
-    if (at == reader_->columns().size()) {
+    while (at < rows.columns().size() && rows.columns()[at].name != argument.name) ++at;
+    if (at == rows.columns().size()) {
       return absl::InternalError(absl::StrCat("rows have no column '", argument.name, "'"));
     }
     f.arguments.push_back(at);
@@ -229,20 +248,22 @@ absl::StatusOr<Predictor::OnBatches> Predictor::OnRows(graph::Function built,
 }
 
 void Predictor::NameChoices() {
-  const std::string item = job_.model->item();
+  const std::string item = product_ != nullptr ? this->item() : job_.model->item();
   const std::string& feature = item.empty() ? job_.dataset.label().feature() : item;
   if (!feature.empty()) names_ = VocabularyOf(feature);
   if (says_ == job::PredictionKind::kClasses) {
     choices_ = job_.model->classes();
-  } else if (says_ == job::PredictionKind::kRank) {
+  } else if (says_items() || product_ != nullptr) {
     // Buckets of unknown values are left out.
     choices_ = names_ == nullptr ? data_->vocabulary_size(item)
                                  : static_cast<int64_t>(names_->texts()->size());
   }
   // Of items only the best are scored on a cluster.
-  const bool few = remote() && says_ == job::PredictionKind::kRank;
-  const int64_t scores = few ? 1 : std::max<int64_t>(1, choices_);
-  batch_rows_ = std::clamp<int64_t>(kBatchScores / scores, 1, kBatchRows);
+  const auto rows = [](int64_t scores) {
+    return std::clamp<int64_t>(kBatchScores / std::max<int64_t>(1, scores), 1, kBatchRows);
+  };
+  user_batch_rows_ = rows(remote() ? 1 : choices_);
+  batch_rows_ = says_items() ? user_batch_rows_ : rows(chooses() ? choices_ : 1);
 }
 
 absl::StatusOr<std::vector<Tensor>> Predictor::Run(const OnBatches& f,
@@ -261,9 +282,12 @@ absl::StatusOr<std::vector<Tensor>> Predictor::Run(const OnBatches& f,
   return f.function->Run(std::move(arguments), options);
 }
 
-absl::StatusOr<Tensor> Predictor::UserVectors(const data::Batch& batch) const {
-  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(users_, newest_.Of(batch)));
-  return std::move(results[0]);
+absl::StatusOr<UserVectors> Predictor::VectorsOf(const data::Batch& batch) const {
+  // Only a model that ranks items looks at histories.
+  ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                   Run(users_, says_items() ? newest_.Of(batch) : batch));
+  if (results.empty()) return absl::InternalError("a closure returned no users");
+  return UserVectors{std::move(results[0]), results.size() > 1 ? std::move(results[1]) : Tensor()};
 }
 
 absl::StatusOr<ItemVectors> Predictor::AllItems() const {
@@ -272,13 +296,28 @@ absl::StatusOr<ItemVectors> Predictor::AllItems() const {
 }
 
 absl::StatusOr<Scores> Predictor::SearchItems(const data::Batch& batch, int64_t top) const {
-  ASSIGN_OR_RETURN(const std::vector<Tensor> users, Run(users_, batch));
-  if (users.size() != 1) return absl::InternalError("a closure returned no users");
+  ASSIGN_OR_RETURN(const UserVectors users, VectorsOf(batch));
   const int64_t k = std::clamp<int64_t>(top, 1, std::max<int64_t>(1, choices_));
-  ASSIGN_OR_RETURN(model::BestItems best, remote_->Best(users[0], k));
+  ASSIGN_OR_RETURN(model::BestItems best, remote_->Best(users.vectors, k));
+  if (users.offset.dtype() == DType::kF32) {
+    float* const score = best.scores.mutable_data<float>();
+    for (int64_t i = 0; i < best.scores.num_elements(); ++i) {
+      score[i] += users.offset.data<float>()[i / k];
+    }
+  }
   Scores scores;
   scores.score = std::move(best.scores);
   scores.ids = std::move(best.ids);
+  return scores;
+}
+
+absl::StatusOr<Scores> Predictor::ScoreItems(const data::Batch& batch, int64_t top) const {
+  if (product_ == nullptr) return absl::FailedPreconditionError("the model suggests no items");
+  if (says_items()) return Predict(batch, top);
+  if (remote()) return SearchItems(batch, top);
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(item_scores_, batch));
+  Scores scores;
+  scores.score = std::move(results[0]);
   return scores;
 }
 
@@ -288,7 +327,7 @@ absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch, int64_t top)
                                                    " columns, found ", batch.size()));
   }
   const data::Batch seen = newest_.Of(batch);
-  if (remote() && says_ == job::PredictionKind::kRank) return SearchItems(seen, top);
+  if (remote() && says_items()) return SearchItems(seen, top);
   ASSIGN_OR_RETURN(std::vector<Tensor> results, Run(scores_, seen));
   const bool item = says_ == job::PredictionKind::kRank;
   const bool several = chooses() || says_ == job::PredictionKind::kTasks;

@@ -17,6 +17,7 @@
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/model/product_model.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/predict/newest_values.h"
 #include "coordinator/predict/remote_model.h"
@@ -68,6 +69,12 @@ struct Scores {
   // Of items that a cluster has searched: which these are, i64 [n, width], best first, and no
   // others. Else none: there is a score for every item.
   Tensor ids = {};
+};
+
+// The vectors of users, f32 [n, dim]; and what the scores of each have in common, f32 [n], or none.
+struct UserVectors {
+  Tensor vectors;
+  Tensor offset;
 };
 
 // The vectors of all items, f32 [ids, dim]; and a number for each, f32 [ids], or none.
@@ -125,10 +132,18 @@ class Predictor {
     if (remote()) remote_->Cancel();
   }
 
-  // Whether a score is the product of a user's and an item's vector, plus the item's number. Then
-  // the vectors of a batch's users, f32 [B, dim], and of all items. Errors: those of Predict.
+  // Whether it can be asked for the items that score highest for a user: a score is the product of
+  // a user's and an item's vector, and the items are known.
+  bool suggests() const { return product_ != nullptr; }
+  // Of such a model, on batches of user_rows(), of which user_batch_rows() are taken at once; a
+  // batch that describes items too is none of these. The scores of all items, of which the `top`
+  // best are wanted, before the loss's link function. Errors: those of Predict.
+  const data::RowReader& user_rows() const { return user_reader_ ? *user_reader_ : *reader_; }
+  int64_t user_batch_rows() const { return user_batch_rows_; }
+  absl::StatusOr<Scores> ScoreItems(const data::Batch& batch, int64_t top) const;
+  // The vectors that scores are products of; not of a model on a cluster.
   bool has_vectors() const { return items_.function != nullptr; }
-  absl::StatusOr<Tensor> UserVectors(const data::Batch& batch) const;
+  absl::StatusOr<UserVectors> VectorsOf(const data::Batch& batch) const;
   absl::StatusOr<ItemVectors> AllItems() const;
 
   // For export to other formats: the scoring function, and the content of a shard that its ops
@@ -136,7 +151,7 @@ class Predictor {
   const graph::Function& function() const { return scores_.function->function(); }
   absl::StatusOr<Tensor> Variable(ShardId shard) const { return variables_->Read(shard); }
 
-  // Classes, or items that can be an answer; 0 for a number.
+  // Classes, or items that can be an answer or suggested; 0 for a number of anything else.
   int64_t choices() const { return choices_; }
   // The name of a choice: its text in the vocabulary, or its number.
   std::string NameOf(int64_t id) const;
@@ -145,7 +160,8 @@ class Predictor {
   // The vocabulary of a feature; null if it has none.
   std::shared_ptr<const data::Vocabulary> VocabularyOf(const std::string& feature) const;
   // Number of ids of the item feature, including buckets of unknown values.
-  int64_t item_ids() const { return data_->vocabulary_size(job_.model->item()); }
+  int64_t item_ids() const { return data_->vocabulary_size(item()); }
+  std::string item() const { return job::ItemOf(*job_.model); }
   // The best `top` choices of a row, best first; among equal scores the lower id comes first.
   // `left_out`: ids to leave out, ascending.
   std::vector<Choice> Best(const Scores& scores, int64_t row, int64_t top,
@@ -167,12 +183,17 @@ class Predictor {
   // The form of rows, and the data set that they are of.
   absl::StatusOr<proto::DatasetSpec> MakeData(const std::string& row_format);
   absl::Status BuildFunctions(const proto::DatasetSpec& spec);
-  absl::Status BuildItemFunctions(const model::ModelParts& parts);
+  absl::Status BuildItemFunctions(const proto::DatasetSpec& spec, const model::ModelParts& parts);
+  bool says_items() const { return says_ == job::PredictionKind::kRank; }
   static absl::StatusOr<std::unique_ptr<Predictor>> LoadOnce(const std::string& directory,
                                                              const LoadOptions& options);
   absl::StatusOr<graph::Function> BuildOne(const char* name, const BuildGraph& build) const;
-  absl::StatusOr<OnBatches> OnRows(graph::Function built, const BuildGraph& build) const;
+  absl::StatusOr<OnBatches> OnRows(graph::Function built, const BuildGraph& build,
+                                   const data::RowReader& rows) const;
   absl::StatusOr<Scores> SearchItems(const data::Batch& batch, int64_t top) const;
+  // The columns of batches that these functions take.
+  absl::StatusOr<data::RowReader> ReaderOf(const proto::DatasetSpec& spec,
+                                           const graph::Function& function) const;
   absl::StatusOr<std::vector<Tensor>> Run(const OnBatches& f, const data::Batch& batch) const;
   void NameChoices();
 
@@ -185,12 +206,14 @@ class Predictor {
   std::unique_ptr<SavedVariables> variables_;  // or, on a cluster:
   std::unique_ptr<RemoteModel> remote_;
   std::unique_ptr<data::RowReader> reader_;
-  NewestValues newest_;  // of what the reader reads
+  std::unique_ptr<data::RowReader> user_reader_;  // null: that of all rows
+  const model::ProductModel* product_ = nullptr;  // job_'s model, if it suggests items
+  NewestValues newest_;                           // of what the reader reads
   OnBatches scores_;
-  OnBatches users_, items_;                       // none unless has_vectors()
+  OnBatches users_, items_, item_scores_;         // where it suggests items
   const std::unique_ptr<env::ComputePool> pool_;  // without threads: a run stays on its thread
   int64_t choices_ = 0;
-  int64_t batch_rows_ = 0;
+  int64_t batch_rows_ = 0, user_batch_rows_ = 0;
   std::shared_ptr<const data::Vocabulary> names_;  // of choices; null: they are numbers
 };
 

@@ -37,6 +37,13 @@ std::string TextOf(double number) {
   return std::string(text, end);
 }
 
+RawColumn ColumnOf(const Input& input) {
+  const auto kind = input.kind == Input::Kind::kNumber  ? RawColumn::Kind::kNumber
+                    : input.kind == Input::Kind::kValue ? RawColumn::Kind::kValue
+                                                        : RawColumn::Kind::kValues;
+  return {input.column, kind};
+}
+
 absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const RawRows& rows) {
   std::vector<std::string> names;
   std::vector<size_t> places;  // of the reader's inputs among the columns

@@ -12,6 +12,9 @@ namespace coxswain::predict {
 // A number as the shortest text that is read as the same number.
 std::string TextOf(double number);
 
+// What a program is told of a column that rows must have.
+RawColumn ColumnOf(const data::RowReader::Input& input);
+
 // Errors: NotFound for a column that is missing; InvalidArgument for a row of another width, and,
 // with its row and column, for a value that no cell can hold.
 absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const RawRows& rows);

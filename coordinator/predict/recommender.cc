@@ -1,4 +1,5 @@
-// Whom a model can suggest items to; the index of the items; suggestions, with it or without.
+// Whom a model can suggest items to, and what they are known to have; then suggestions from the
+// scores of all items. recommender_index.cc has those from an index.
 #include "coordinator/predict/recommender.h"
 
 #include <algorithm>
@@ -8,8 +9,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/predict/raw_rows.h"
 #include "runtime/base/status.h"
+#include "runtime/data/names.h"
 
 namespace coxswain::predict {
 namespace {
@@ -25,17 +29,17 @@ bool OnlyHistories(const job::JobSpec& job) {
 }
 
 // A batch of users who have these items, whatever histories the model sees of them.
-absl::StatusOr<data::Batch> BatchOf(const Predictor& predictor,
-                                    absl::Span<const std::vector<int64_t>> known) {
+absl::StatusOr<data::Batch> OfItems(const Predictor& predictor,
+                                    absl::Span<const Recommender::Whom> users) {
   std::vector<int64_t> values;
   std::vector<int32_t> offsets = {0};
-  for (const std::vector<int64_t>& ids : known) {
-    const auto seen = job::SeenOf(*predictor.job().model, ids);
+  for (const Recommender::Whom& user : users) {
+    const auto seen = job::SeenOf(*predictor.job().model, user.known);
     values.insert(values.end(), seen.begin(), seen.end());
     offsets.push_back(static_cast<int32_t>(values.size()));
   }
   data::Batch batch;
-  for (const data::ColumnSpec& column : predictor.rows().columns()) {
+  for (const data::ColumnSpec& column : predictor.user_rows().columns()) {
     if (absl::EndsWith(column.name, ".values")) {
       batch.push_back(Tensor::FromVector<int64_t>(values));
     } else if (absl::EndsWith(column.name, ".offsets")) {
@@ -49,9 +53,9 @@ absl::StatusOr<data::Batch> BatchOf(const Predictor& predictor,
 
 // Of how many items the best `options.top` are that are not left out, whoever it is: a power of 2,
 // so that few functions are defined.
-int64_t WithKnown(absl::Span<const std::vector<int64_t>> known, const RecommendOptions& options) {
+int64_t WithKnown(absl::Span<const Recommender::Whom> users, const RecommendOptions& options) {
   size_t most = 0;
-  for (const std::vector<int64_t>& ids : known) most = std::max(most, ids.size());
+  for (const Recommender::Whom& user : users) most = std::max(most, user.known.size());
   const auto wanted = static_cast<uint64_t>(options.top) +
                       (options.include_known ? 0 : static_cast<uint64_t>(most));
   return static_cast<int64_t>(std::bit_ceil(std::max<uint64_t>(1, wanted)));
@@ -59,23 +63,29 @@ int64_t WithKnown(absl::Span<const std::vector<int64_t>> known, const RecommendO
 
 }  // namespace
 
+Recommender::Recommender(std::shared_ptr<const Predictor> predictor)
+    : predictor_(std::move(predictor)),
+      described_by_items_(OnlyHistories(predictor_->job())),
+      named_(job::NamedUserOf(predictor_->job())) {
+  for (const auto& input : predictor_->user_rows().inputs()) columns_.push_back(ColumnOf(input));
+  if (!named_.empty()) names_ = predictor_->VocabularyOf(named_);
+}
+
 absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Load(const std::string& directory) {
   ASSIGN_OR_RETURN(std::shared_ptr<const Predictor> predictor, Predictor::Load(directory));
   return Create(std::move(predictor));
 }
 
-bool Recommender::CanBe(const Predictor& predictor) { return OnlyHistories(predictor.job()); }
-
 absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Create(
     std::shared_ptr<const Predictor> predictor,
     std::shared_ptr<const model::SavedHistory> history_in_memory) {
-  std::unique_ptr<Recommender> recommender(new Recommender);
-  recommender->predictor_ = std::move(predictor);
-  if (!OnlyHistories(recommender->predictor().job())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("this job's model cannot recommend: wanted kind ",
-                     job::KindsThat(job::Predicts::kItem), " with histories on the user's side"));
+  if (!CanBe(*predictor)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "this job's model cannot recommend: wanted kind ", job::KindsThat(job::Predicts::kItem),
+        ", or matrix_factorization with a vocabulary of its items"));
   }
+  std::unique_ptr<Recommender> recommender(new Recommender(std::move(predictor)));
+  if (!recommender->GroupsAreUsers()) return recommender;
   if (history_in_memory != nullptr) {
     recommender->history_ = std::move(history_in_memory);
     return recommender;
@@ -90,6 +100,13 @@ absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Create(
   return recommender;
 }
 
+// Groups that are others than the users say nothing of them.
+bool Recommender::GroupsAreUsers() const {
+  if (described_by_items()) return true;
+  const job::JobSpec& job = predictor_->job();
+  return !named_.empty() && model::GroupColumn(job) == job.FindFeature(named_)->column();
+}
+
 absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
     absl::Span<const std::string> names) const {
   std::vector<int64_t> ids;
@@ -97,13 +114,90 @@ absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
     const auto id = predictor_->IdOf(name);
     // An unknown item, whose id is a bucket's, cannot be used.
     if (!id) {
-      return absl::NotFoundError(
-          absl::StrCat("'", absl::Utf8SafeCEscape(name), "' is not a value of feature '",
-                       predictor_->job().model->item(), "' that the model was trained with"));
+      return absl::NotFoundError(absl::StrCat("'", absl::Utf8SafeCEscape(name),
+                                              "' is not a value of feature '", predictor_->item(),
+                                              "' that the model was trained with"));
     }
     ids.push_back(*id);
   }
   return ids;
+}
+
+absl::StatusOr<const std::vector<std::string>*> Recommender::Users() const {
+  if (names_ != nullptr) return names_->texts();
+  if (described_by_items() && history_ != nullptr) return &history_->groups();
+  if (described_by_items()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(predictor_->directory(),
+                     " keeps no histories: it was saved by an earlier version of coxswain"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the model does not know its users by name; they are described by values of ",
+      absl::StrJoin(columns_, ", ",
+                    [](std::string* out, const RawColumn& c) { absl::StrAppend(out, c.name); })));
+}
+
+absl::StatusOr<Recommender::Whom> Recommender::User(const std::string& name) const {
+  RETURN_IF_ERROR(Users().status());
+  const auto group = history_ == nullptr ? std::optional<int64_t>() : history_->Find(name);
+  if (described_by_items()) {
+    if (group) return Group(*group);
+    return absl::NotFoundError(
+        absl::StrCat(data::Quoted(name), " is not in the histories that the model was trained on"));
+  }
+  const std::optional<int64_t> id = names_->Find(name);
+  if (!id || *id >= static_cast<int64_t>(names_->texts()->size())) {
+    return absl::NotFoundError(absl::StrCat(data::Quoted(name), " is not a value of feature '",
+                                            named_, "' that the model was trained with"));
+  }
+  Whom whom = group ? Group(*group) : Whom();
+  whom.values = {RawValue(name)};
+  return whom;
+}
+
+absl::StatusOr<Recommender::Whom> Recommender::WithItems(
+    absl::Span<const std::string> names) const {
+  if (!described_by_items()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the model's users are not described by their items alone, but by values of ",
+        absl::StrJoin(columns_, ", ",
+                      [](std::string* out, const RawColumn& c) { absl::StrAppend(out, c.name); })));
+  }
+  ASSIGN_OR_RETURN(std::vector<int64_t> known, ItemsOf(names));
+  return Whom{std::move(known)};
+}
+
+absl::StatusOr<std::vector<int64_t>> Recommender::HistoryIn(
+    absl::Span<const RawValue> values) const {
+  std::vector<std::string> names;
+  for (const proto::FeatureSpec& feature : predictor_->job().dataset.features()) {
+    if (feature.history_of() != predictor_->item()) continue;
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      if (columns_[c].name != feature.name()) continue;
+      const auto* const list = std::get_if<std::vector<std::string>>(&values[c]);
+      const auto* const one = std::get_if<std::string>(&values[c]);
+      if (list != nullptr) names.insert(names.end(), list->begin(), list->end());
+      if (one != nullptr) names.push_back(*one);
+    }
+  }
+  return ItemsOf(names);
+}
+
+absl::StatusOr<Recommender::Whom> Recommender::WithValues(std::vector<RawValue> values) const {
+  Whom whom;
+  whom.values = std::move(values);
+  RETURN_IF_ERROR(BatchOf({&whom, 1}).status());
+  // A user whom the model does not know is no other user: nobody's vector is theirs.
+  if (names_ != nullptr) {
+    const auto* const name = std::get_if<std::string>(whom.values.data());
+    if (name == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(data::Quoted(columns_[0].name), ": wanted the name of a user"));
+    }
+    return User(*name);
+  }
+  ASSIGN_OR_RETURN(whom.known, HistoryIn(whom.values));
+  return whom;
 }
 
 Recommender::Whom Recommender::Group(int64_t group) const {
@@ -114,13 +208,61 @@ Recommender::Whom Recommender::Group(int64_t group) const {
   return whom;
 }
 
+absl::Status Recommender::CheckKnown(const RecommendOptions& options) const {
+  if (history_ != nullptr || options.include_known) return absl::OkStatus();
+  // Of someone who is described otherwise nothing is known but what is given.
+  if (named_.empty() && predictor_->job().model->ranks().user.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the model does not keep what its users have, so that it cannot be left out; it can be "
+      "suggested, too (--include-known; of a server \"exclude_known\": false)");
+}
+
+absl::StatusOr<data::Batch> Recommender::BatchOf(absl::Span<const Whom> users) const {
+  if (users[0].values.empty()) return OfItems(*predictor_, users);
+  RawRows rows;
+  for (const RawColumn& column : columns_) rows.columns.push_back(column.name);
+  for (const Whom& user : users) rows.rows.push_back(user.values);
+  ASSIGN_OR_RETURN(const data::InputRows read, ReadRaw(predictor_->user_rows(), rows));
+  return read.Read(0, read.rows());
+}
+
+absl::Status Recommender::ScoreAll(absl::Span<const Whom> users, const RecommendOptions& options,
+                                   std::vector<std::vector<Choice>>* all) const {
+  ASSIGN_OR_RETURN(const data::Batch batch, BatchOf(users));
+  ASSIGN_OR_RETURN(const Scores scores, predictor_->ScoreItems(batch, WithKnown(users, options)));
+  for (size_t i = 0; i < users.size(); ++i) {
+    std::vector<int64_t> left_out;
+    if (!options.include_known) left_out = users[i].known;
+    std::sort(left_out.begin(), left_out.end());
+    all->push_back(predictor_->Best(scores, static_cast<int64_t>(i), options.top, left_out));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::RecommendTo(
     absl::Span<const Whom> all, const RecommendOptions& options) const {
-  std::vector<std::vector<int64_t>> known;
-  for (const Whom& whom : all) known.push_back(whom.known);
+  RETURN_IF_ERROR(CheckKnown(options));
   RecommendOptions one_more = options;
   ++one_more.top;
-  ASSIGN_OR_RETURN(auto found, Recommend(known, one_more));
+  std::vector<std::vector<Choice>> found;
+  found.reserve(all.size());
+  const bool indexed = index_ != nullptr && !options.exact;
+  const auto most = static_cast<size_t>(predictor_->user_batch_rows());
+  for (size_t begin = 0, count = 0; begin < all.size(); begin += count) {
+    // Those who are described in the same way.
+    for (count = 1; count < std::min(most, all.size() - begin) &&
+                    all[begin + count].values.empty() == all[begin].values.empty();) {
+      ++count;
+    }
+    // A cluster returns with the best ones those that are left out.
+    while (predictor_->remote() && count > 1 &&
+           static_cast<int64_t>(count) * WithKnown(all.subspan(begin, count), one_more) >
+               kMostFound) {
+      count /= 2;
+    }
+    const auto some = all.subspan(begin, count);
+    RETURN_IF_ERROR(indexed ? AskIndex(some, one_more, &found) : ScoreAll(some, one_more, &found));
+  }
   for (size_t i = 0; i < all.size(); ++i) {
     const std::optional<int64_t> self = all[i].self;
     std::vector<Choice>& best = found[i];
@@ -130,133 +272,6 @@ absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::RecommendTo(
     best.resize(std::min(best.size(), static_cast<size_t>(options.top)));
   }
   return found;
-}
-
-absl::Status Recommender::FillIndex(const model::IndexOptions& options) {
-  if (!predictor_->has_vectors()) {
-    return absl::FailedPreconditionError("the model's scores are no products of vectors");
-  }
-  ASSIGN_OR_RETURN(const ItemVectors items, predictor_->AllItems());
-  const bool biased = items.bias.dtype() == DType::kF32;
-  const int64_t dim = items.vectors.dim(1), width = dim + (biased ? 1 : 0);
-  const int64_t count = std::min(predictor_->choices(), items.vectors.dim(0));
-  std::vector<float> row(static_cast<size_t>(width));
-  ASSIGN_OR_RETURN(std::shared_ptr<model::VectorIndex> index,
-                   model::VectorIndex::Create(width, count));
-  for (int64_t id = 0; id < count; ++id) {
-    if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
-    const float* const vector = items.vectors.data<float>() + id * dim;
-    std::copy(vector, vector + dim, row.begin());
-    if (biased) row.back() = items.bias.data<float>()[id];
-    RETURN_IF_ERROR(index->Add(id, row.data()));
-  }
-  index_ = std::move(index);
-  return absl::OkStatus();
-}
-
-// Users of the histories, or such as have a single item.
-std::vector<std::vector<int64_t>> Recommender::Sample() const {
-  const bool users = history_ != nullptr && !history_->groups().empty();
-  const int64_t from =
-      users ? static_cast<int64_t>(history_->groups().size()) : predictor_->choices();
-  const int64_t count = std::min(model::kRecallQueries, from);
-  std::vector<std::vector<int64_t>> sample;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = i * from / count;
-    sample.push_back(users ? history_->Values(at) : std::vector<int64_t>{at});
-  }
-  return sample;
-}
-
-absl::StatusOr<std::unique_ptr<Recommender>> Recommender::WithIndex(
-    const model::IndexOptions& options) const {
-  std::unique_ptr<Recommender> indexed(new Recommender);
-  indexed->predictor_ = predictor_;
-  indexed->history_ = history_;
-  RETURN_IF_ERROR(indexed->FillIndex(options));
-  const std::vector<std::vector<int64_t>> sample = Sample();
-  RecommendOptions all;
-  all.top = model::kRecallAt;
-  all.include_known = all.exact = true;
-  std::vector<std::vector<int64_t>> exact;
-  for (const std::vector<int64_t>& known : sample) {
-    if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
-    ASSIGN_OR_RETURN(const auto best, Recommend({known}, all));
-    exact.emplace_back();
-    for (const Choice& choice : best[0]) exact.back().push_back(choice.id);
-  }
-  ASSIGN_OR_RETURN(const auto queries, indexed->QueriesOf(sample));
-  ASSIGN_OR_RETURN(indexed->quality_,
-                   model::ReachRecall(*indexed->index_, queries, exact, options.recall));
-  return indexed;
-}
-
-absl::StatusOr<std::vector<std::vector<float>>> Recommender::QueriesOf(
-    absl::Span<const std::vector<int64_t>> known) const {
-  ASSIGN_OR_RETURN(const data::Batch batch, BatchOf(*predictor_, known));
-  ASSIGN_OR_RETURN(const Tensor users, predictor_->UserVectors(batch));
-  std::vector<std::vector<float>> queries;
-  for (int64_t i = 0; i < users.dim(0); ++i) {
-    const float* const user = users.data<float>() + i * users.dim(1);
-    std::vector<float>& query = queries.emplace_back(user, user + users.dim(1));
-    query.resize(static_cast<size_t>(index_->dim()), 1.0f);
-  }
-  return queries;
-}
-
-absl::Status Recommender::AskIndex(absl::Span<const std::vector<int64_t>> known,
-                                   const RecommendOptions& options,
-                                   std::vector<std::vector<Choice>>* all) const {
-  ASSIGN_OR_RETURN(const auto queries, QueriesOf(known));
-  for (size_t i = 0; i < queries.size(); ++i) {
-    std::vector<int64_t> left_out;
-    if (!options.include_known) left_out = known[i];
-    std::sort(left_out.begin(), left_out.end());
-    const int64_t top = options.top + static_cast<int64_t>(left_out.size());
-    ASSIGN_OR_RETURN(const auto found, index_->Search(queries[i].data(), top, quality_.beam));
-    std::vector<Choice>& best = all->emplace_back();
-    for (const model::VectorIndex::Found& f : found) {
-      if (static_cast<int64_t>(best.size()) == options.top) break;
-      if (!std::binary_search(left_out.begin(), left_out.end(), f.id)) {
-        best.push_back({f.id, f.product, 0});
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Recommender::ScoreAll(absl::Span<const std::vector<int64_t>> known,
-                                   const RecommendOptions& options,
-                                   std::vector<std::vector<Choice>>* all) const {
-  ASSIGN_OR_RETURN(const data::Batch batch, BatchOf(*predictor_, known));
-  ASSIGN_OR_RETURN(const Scores scores, predictor_->Predict(batch, WithKnown(known, options)));
-  for (size_t i = 0; i < known.size(); ++i) {
-    std::vector<int64_t> left_out;
-    if (!options.include_known) left_out = known[i];
-    std::sort(left_out.begin(), left_out.end());
-    all->push_back(predictor_->Best(scores, static_cast<int64_t>(i), options.top, left_out));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::Recommend(
-    absl::Span<const std::vector<int64_t>> known, const RecommendOptions& options) const {
-  std::vector<std::vector<Choice>> all;
-  all.reserve(known.size());
-  const bool indexed = index_ != nullptr && !options.exact;
-  const auto most = static_cast<size_t>(predictor_->batch_rows());
-  for (size_t begin = 0, count = 0; begin < known.size(); begin += count) {
-    count = std::min(most, known.size() - begin);
-    // A cluster returns with the best ones those that are left out.
-    while (predictor_->remote() && count > 1 &&
-           static_cast<int64_t>(count) * WithKnown(known.subspan(begin, count), options) >
-               kMostFound) {
-      count /= 2;
-    }
-    const auto some = known.subspan(begin, count);
-    RETURN_IF_ERROR(indexed ? AskIndex(some, options, &all) : ScoreAll(some, options, &all));
-  }
-  return all;
 }
 
 }  // namespace coxswain::predict

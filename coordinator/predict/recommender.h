@@ -1,5 +1,6 @@
-// Suggests items, with a saved model, to users who have some items already: users of the training
-// data, by the histories that are saved with the model, or anyone, by names of items.
+// Suggests items with a saved model: to users of its training data, by the histories that are saved
+// with it or by their own vectors; to anyone who has some items; and to anyone who is described by
+// values.
 //
 // Thread model: immutable after Load; thread-safe.
 #pragma once
@@ -16,6 +17,8 @@
 #include "coordinator/model/saved_history.h"
 #include "coordinator/model/vector_index.h"
 #include "coordinator/predict/predictor.h"
+#include "coxswain/saved_model.h"
+#include "runtime/data/vocabulary.h"
 
 namespace coxswain::predict {
 
@@ -27,11 +30,9 @@ struct RecommendOptions {
 
 class Recommender {
  public:
-  // Errors: those of Predictor::Load; FailedPrecondition for a model whose users are not described
-  // by their items.
+  // Errors: those of Predictor::Load; FailedPrecondition for a model that suggests no items.
   static absl::StatusOr<std::unique_ptr<Recommender>> Load(const std::string& directory);
-  // Whether a model can suggest items: its users must be described by their items.
-  static bool CanBe(const Predictor& predictor);
+  static bool CanBe(const Predictor& predictor) { return predictor.suggests(); }
   // The same with an existing predictor, of a model or of a checkpoint. `history`: what is saved
   // with it, where that is in memory; else it is read.
   static absl::StatusOr<std::unique_ptr<Recommender>> Create(
@@ -50,39 +51,63 @@ class Recommender {
   const model::SavedHistory* history() const { return history_.get(); }
   std::shared_ptr<const model::SavedHistory> shared_history() const { return history_; }
 
-  // Ids of items. Errors: NotFound for a name that the model does not know.
-  absl::StatusOr<std::vector<int64_t>> ItemsOf(absl::Span<const std::string> names) const;
-  // A user: the user's items, and where groups are items (`evaluate.suggest_self: false`) the one
-  // with the user's own name, which is not suggested.
+  // A user: the items that the user has; where groups are items (`evaluate.suggest_self: false`)
+  // the one with the user's own name, which is not suggested; and the values that describe the
+  // user, parallel to columns(): none where the items do.
   struct Whom {
     std::vector<int64_t> known;
     std::optional<int64_t> self = std::nullopt;
+    std::vector<RawValue> values = {};
   };
+  // Whether a user is described by the items that the user has, and by nothing else.
+  bool described_by_items() const { return described_by_items_; }
+  // What describes a user.
+  const std::vector<RawColumn>& columns() const { return columns_; }
+  // The names of the users of the training data. Errors: FailedPrecondition for a model that keeps
+  // none, or whose users are described by more than is kept.
+  absl::StatusOr<const std::vector<std::string>*> Users() const;
+  // One of them. Errors: those of Users; NotFound for another name.
+  absl::StatusOr<Whom> User(const std::string& name) const;
+  // Someone who has these items. Errors: FailedPrecondition where more describes a user; NotFound
+  // for a name that the model does not know.
+  absl::StatusOr<Whom> WithItems(absl::Span<const std::string> names) const;
+  // Someone who is described by values parallel to columns(). Errors: InvalidArgument for a value
+  // that the model cannot read; NotFound for a user or an item that it does not know.
+  absl::StatusOr<Whom> WithValues(std::vector<RawValue> values) const;
+  // Ids of items. Errors: NotFound for a name that the model does not know.
+  absl::StatusOr<std::vector<int64_t>> ItemsOf(absl::Span<const std::string> names) const;
   // The user that a group of history() stands for.
   Whom Group(int64_t group) const;
-  // For each user the best items, best first. Errors: those of Predict.
+
+  // For each user the best items, best first. Errors: those of Predict; FailedPrecondition where
+  // what users are known to have is to be left out, and the model does not keep it.
   absl::StatusOr<std::vector<std::vector<Choice>>> RecommendTo(
       absl::Span<const Whom> all, const RecommendOptions& options) const;
-  // For each list of ids the best items, best first.
-  absl::StatusOr<std::vector<std::vector<Choice>>> Recommend(
-      absl::Span<const std::vector<int64_t>> known, const RecommendOptions& options) const;
 
  private:
-  Recommender() = default;
+  explicit Recommender(std::shared_ptr<const Predictor> predictor);
+  bool GroupsAreUsers() const;
+  // The items that values parallel to columns() have in a history.
+  absl::StatusOr<std::vector<int64_t>> HistoryIn(absl::Span<const RawValue> values) const;
+  absl::Status CheckKnown(const RecommendOptions& options) const;
+  // Users as the model takes them: all of them, or none, are described by values.
+  absl::StatusOr<data::Batch> BatchOf(absl::Span<const Whom> users) const;
   absl::Status FillIndex(const model::IndexOptions& options);
   // Those whom the index is tried on.
-  std::vector<std::vector<int64_t>> Sample() const;
+  absl::StatusOr<std::vector<Whom>> Sample() const;
   // What the index is asked for: a user's vector, and 1 for the item's number.
-  absl::StatusOr<std::vector<std::vector<float>>> QueriesOf(
-      absl::Span<const std::vector<int64_t>> known) const;
-  absl::Status ScoreAll(absl::Span<const std::vector<int64_t>> known,
-                        const RecommendOptions& options,
+  std::vector<std::vector<float>> QueriesOf(const UserVectors& users) const;
+  absl::Status ScoreAll(absl::Span<const Whom> users, const RecommendOptions& options,
                         std::vector<std::vector<Choice>>* all) const;
-  absl::Status AskIndex(absl::Span<const std::vector<int64_t>> known,
-                        const RecommendOptions& options,
+  absl::Status AskIndex(absl::Span<const Whom> users, const RecommendOptions& options,
                         std::vector<std::vector<Choice>>* all) const;
 
   std::shared_ptr<const Predictor> predictor_;
+  std::vector<RawColumn> columns_;
+  bool described_by_items_ = false;
+  // The feature whose values are the users, where nothing else describes them, and its vocabulary.
+  std::string named_;
+  std::shared_ptr<const data::Vocabulary> names_;
   std::shared_ptr<const model::SavedHistory> history_;
   std::shared_ptr<const model::VectorIndex> index_;
   model::IndexQuality quality_;

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/job/model_kind.h"
 #include "coordinator/model/as_evaluated.h"
-#include "coordinator/model/item_model.h"
+#include "coordinator/model/product_model.h"
 #include "coordinator/model/saved_model.h"
 #include "runtime/base/status.h"
 
@@ -34,8 +35,8 @@ absl::StatusOr<std::unique_ptr<RemoteModel>> RemoteModel::Create(Cluster cluster
   RETURN_IF_ERROR(remote->parts_.CreateTables());
   RETURN_IF_ERROR(remote->job_.model->CreateVariables(&remote->parts_));
   RETURN_IF_ERROR(model::LoadVariables(source, &remote->strategy_));
-  const auto* const ranks = dynamic_cast<const model::ItemModel*>(remote->job_.model.get());
-  if (ranks != nullptr) remote->search_.emplace(&remote->strategy_, *ranks, remote->parts_);
+  const auto* const of = dynamic_cast<const model::ProductModel*>(remote->job_.model.get());
+  if (of != nullptr) remote->search_.emplace(&remote->strategy_, *of, remote->parts_);
   return remote;
 }
 
@@ -56,7 +57,7 @@ absl::StatusOr<std::vector<Tensor>> RemoteModel::Run(const RemoteFunction& funct
 }
 
 absl::StatusOr<model::BestItems> RemoteModel::Best(const Tensor& users, int64_t k) {
-  if (!search_) return absl::FailedPreconditionError("the model ranks no items");
+  if (!search_) return absl::FailedPreconditionError("the model has no items");
   return search_->Best(users, k, [this] { return cancelled_.load(); });
 }
 

@@ -46,7 +46,7 @@ class RemoteModel {
   // Errors: the closure's; Cancelled after Cancel.
   absl::StatusOr<std::vector<Tensor>> Run(const RemoteFunction& function,
                                           std::vector<Tensor> arguments);
-  // Of a model that ranks items.
+  // Of a ProductModel: of users without their offset.
   absl::StatusOr<model::BestItems> Best(const Tensor& users, int64_t k);
   // Whatever runs, and all that is asked later, fails with Cancelled. From any thread.
   void Cancel();

@@ -18,14 +18,6 @@ struct SavedModel::State {
 
 namespace {
 
-RawColumn ColumnOf(const data::RowReader::Input& input) {
-  using Kind = data::RowReader::Input::Kind;
-  const auto kind = input.kind == Kind::kNumber  ? RawColumn::Kind::kNumber
-                    : input.kind == Kind::kValue ? RawColumn::Kind::kValue
-                                                 : RawColumn::Kind::kValues;
-  return {input.column, kind};
-}
-
 // The predictions for rows [begin, begin + scores) of a batch.
 void Append(const predict::Predictor& predictor, const predict::Scores& scores, int64_t top,
             std::vector<Prediction>* predictions) {
@@ -74,7 +66,7 @@ SavedModel::SavedModel(std::shared_ptr<const predict::Predictor> predictor) {
   auto state = std::make_shared<State>();
   state->predictor = std::move(predictor);
   for (const auto& input : state->predictor->rows().inputs()) {
-    state->columns.push_back(ColumnOf(input));
+    state->columns.push_back(predict::ColumnOf(input));
   }
   state_ = std::move(state);
 }

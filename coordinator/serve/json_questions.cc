@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/serve/json_rows.h"
 #include "coordinator/serve/most_choices.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -90,16 +91,48 @@ absl::Status CheckInstances(const Json& json, int64_t max_rows) {
       absl::StrCat("wanted at most ", max_rows, " instances in a request, found ", found->size()));
 }
 
-absl::StatusOr<RecommendRequest::For> ReadFor(const Json& json, const std::string& where) {
+// Values of all columns; a list that is not there is empty.
+absl::StatusOr<std::vector<RawValue>> ReadValues(const Json& json, const std::string& where,
+                                                 const std::vector<RawColumn>& columns) {
+  if (!json.is_object()) {
+    return Wrong(where, ": wanted an object, found ", checkpoint::Shortly(json));
+  }
+  std::vector<std::string> names;
+  std::vector<RawValue> values;
+  for (const RawColumn& column : columns) {
+    names.push_back(column.name);
+    const std::string at = absl::StrCat(where, ".", column.name);
+    const auto found = json.find(column.name);
+    if (found != json.end()) {
+      auto value = ReadRawValue(column, *found);
+      if (!value.ok()) return Wrong(at, ": ", value.status().message());
+      values.push_back(*std::move(value));
+    } else if (column.kind == RawColumn::Kind::kValues) {
+      values.emplace_back(std::vector<std::string>());
+    } else {
+      return Wrong(where, " lacks ", data::Quoted(column.name));
+    }
+  }
+  RETURN_IF_ERROR(CheckKeys(json, where, names));
+  return values;
+}
+
+absl::StatusOr<RecommendRequest::For> ReadFor(const Json& json, const std::string& where,
+                                              const std::vector<RawColumn>& columns) {
   RecommendRequest::For whom;
-  const bool user = json.is_object() && json.contains("user");
-  const bool items = json.is_object() && json.contains("items");
-  if (user == items) {
-    return Wrong(where, ": wanted an object with \"user\" or with \"items\", found ",
+  int keys = 0;
+  for (const char* key : {"user", "items", "values"}) {
+    keys += json.is_object() && json.contains(key) ? 1 : 0;
+  }
+  if (keys != 1) {
+    return Wrong(where, ": wanted an object with \"user\", \"items\" or \"values\", found ",
                  checkpoint::Shortly(json));
   }
-  RETURN_IF_ERROR(CheckKeys(json, where, {"user", "items"}));
-  if (user) {
+  RETURN_IF_ERROR(CheckKeys(json, where, {"user", "items", "values"}));
+  if (json.contains("values")) {
+    ASSIGN_OR_RETURN(whom.values,
+                     ReadValues(json["values"], absl::StrCat(where, ".values"), columns));
+  } else if (json.contains("user")) {
     ASSIGN_OR_RETURN(whom.user, ReadName(json["user"], absl::StrCat(where, ".user")));
   } else {
     ASSIGN_OR_RETURN(whom.items, ReadNames(json["items"], absl::StrCat(where, ".items")));
@@ -128,7 +161,9 @@ absl::StatusOr<model::NamedRows::Question> ReadQuestion(const Json& json,
 
 }  // namespace
 
-absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, int64_t max_rows) {
+absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body,
+                                                       const std::vector<RawColumn>& columns,
+                                                       int64_t max_rows) {
   ASSIGN_OR_RETURN(const Json json, ParseObject(body));
   RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "exclude_known", "exact"}));
   RETURN_IF_ERROR(CheckInstances(json, max_rows));
@@ -140,7 +175,7 @@ absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, i
   RETURN_IF_ERROR(CheckChoices(instances.size(), "k", request.k));
   for (size_t i = 0; i < instances.size(); ++i) {
     ASSIGN_OR_RETURN(request.instances.emplace_back(),
-                     ReadFor(instances[i], absl::StrCat("instances[", i, "]")));
+                     ReadFor(instances[i], absl::StrCat("instances[", i, "]"), columns));
   }
   return request;
 }

@@ -3,6 +3,7 @@
 //
 //   {"instances": [{"user": "ada"}, {"items": ["Heat", "Ronin"]}], "k": 10, "exclude_known": true}
 //     -> {"predictions": [{"items": ["Collateral", ...], "scores": [4.1, ...]}, ...]}
+//   An instance may also be {"values": {"age": 25, "history": ["Heat", "Ronin"]}}.
 //   {"instances": ["king", {"plus": ["king", "woman"], "minus": ["man"]}], "k": 5, "table": "t"}
 //     -> {"predictions": [{"words": ["queen", ...], "cosines": [0.81, ...]}, ...]}
 // "exact": true in both asks all rows even where there is an index.
@@ -17,13 +18,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "coordinator/model/named_rows.h"
+#include "coxswain/saved_model.h"
 
 namespace coxswain::serve {
 
 struct RecommendRequest {
   struct For {
     std::optional<std::string> user;  // or
-    std::vector<std::string> items;
+    std::vector<std::string> items;   // or
+    std::vector<RawValue> values;     // parallel to the columns
   };
   std::vector<For> instances;
   int64_t k = 10;
@@ -39,7 +42,10 @@ struct NearestRequest {
 };
 
 // Errors: InvalidArgument, naming the position in the request; OutOfRange for more than `max_rows`.
-absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body, int64_t max_rows);
+// `columns`: what describes a user of the model.
+absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body,
+                                                       const std::vector<RawColumn>& columns,
+                                                       int64_t max_rows);
 absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64_t max_rows);
 // Nullopt for the newest. Errors: InvalidArgument.
 absl::StatusOr<std::optional<int64_t>> ParseVersionRequest(absl::string_view body);

@@ -50,14 +50,6 @@ absl::StatusOr<RawValue> ValueOf(const Json& json, bool number) {
   return RawValue(std::move(values));
 }
 
-// A column of a model has one value for each row: a list of one element is that one, as shapes [1]
-// are in TensorFlow.
-absl::StatusOr<RawValue> ValueFor(const RawColumn& column, const Json& json) {
-  const bool single = column.kind != RawColumn::Kind::kValues;
-  return ValueOf(single && json.is_array() && json.size() == 1 ? json[0] : json,
-                 column.kind == RawColumn::Kind::kNumber);
-}
-
 absl::Status TooMany(size_t rows, int64_t max_rows) {
   return absl::OutOfRangeError(
       absl::StrCat("wanted at most ", max_rows, " rows in a request, found ", rows));
@@ -84,7 +76,7 @@ absl::Status ReadInstances(const Json& instances, const std::vector<RawColumn>& 
       if (!itself && found == instance.end()) {
         return Wrong("instances[", i, "] lacks the column ", data::Quoted(column.name));
       }
-      auto value = ValueFor(column, itself ? instance : *found);
+      auto value = ReadRawValue(column, itself ? instance : *found);
       if (!value.ok()) {
         return Wrong("instances[", i, "], column ", data::Quoted(column.name), ": ",
                      value.status().message());
@@ -116,7 +108,7 @@ absl::Status ReadInputs(const Json& inputs, const std::vector<RawColumn>& column
                    " rows, column ", data::Quoted(name), " has ", values.size());
     }
     for (size_t r = 0; r < values.size(); ++r) {
-      auto value = ValueFor(columns[c], values[r]);
+      auto value = ReadRawValue(columns[c], values[r]);
       if (!value.ok()) {
         return Wrong("inputs, column ", data::Quoted(name), ", row ", r, ": ",
                      value.status().message());
@@ -155,6 +147,14 @@ std::string Text(const Json& json) {
 }
 
 }  // namespace
+
+// A column of a model has one value for each row: a list of one element is that one, as shapes [1]
+// are in TensorFlow.
+absl::StatusOr<RawValue> ReadRawValue(const RawColumn& column, const nlohmann::json& json) {
+  const bool single = column.kind != RawColumn::Kind::kValues;
+  return ValueOf(single && json.is_array() && json.size() == 1 ? json[0] : json,
+                 column.kind == RawColumn::Kind::kNumber);
+}
 
 absl::StatusOr<PredictRequest> ParsePredictRequest(absl::string_view body,
                                                    const std::vector<RawColumn>& columns,

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "coxswain/saved_model.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace coxswain::serve {
 
@@ -24,6 +25,9 @@ struct PredictRequest {
   int64_t top = 0;        // 0: the default
   bool columnar = false;  // "inputs"
 };
+
+// The value of a column. Errors: InvalidArgument.
+absl::StatusOr<RawValue> ReadRawValue(const RawColumn& column, const nlohmann::json& json);
 
 // `columns`: those of the model; others in the request are ignored. Errors: InvalidArgument, which
 // tells where in the request; OutOfRange for more than `max_rows`.

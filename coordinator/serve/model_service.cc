@@ -143,16 +143,9 @@ std::string NotThis(absl::string_view verb) {
 
 absl::StatusOr<predict::Recommender::Whom> WhomOf(const predict::Recommender& recommender,
                                                   const RecommendRequest::For& whom) {
-  if (!whom.user) {
-    ASSIGN_OR_RETURN(std::vector<int64_t> known, recommender.ItemsOf(whom.items));
-    return predict::Recommender::Whom{std::move(known)};
-  }
-  const auto group = recommender.history() == nullptr ? std::optional<int64_t>()
-                                                      : recommender.history()->Find(*whom.user);
-  if (group) return recommender.Group(*group);
-  return absl::InvalidArgumentError(
-      absl::StrCat(data::Quoted(*whom.user), " is not in the histories that the model was ",
-                   "trained on; \"items\" asks for someone who has these"));
+  if (!whom.values.empty()) return recommender.WithValues(whom.values);
+  if (!whom.user) return recommender.WithItems(whom.items);
+  return recommender.User(*whom.user);
 }
 
 const model::NamedRows* TableOf(const ServedModel& model, const std::string& wanted,
@@ -308,17 +301,23 @@ Answer ModelService::Recommend(const ServedModel& model, absl::string_view body,
                                int64_t* rows) const {
   if (model.recommender == nullptr) return Error(kBad, NotThis("recommend"));
   const predict::Recommender& recommender = *model.recommender;
-  const auto request = ParseRecommendRequest(body, options_.max_rows);
+  const auto request = ParseRecommendRequest(body, recommender.columns(), options_.max_rows);
   if (!request.ok()) return Failed(request.status());
   const predict::RecommendOptions options = {
       .top = request->k, .include_known = !request->exclude_known, .exact = request->exact};
   std::vector<predict::Recommender::Whom> all;
   for (size_t i = 0; i < request->instances.size(); ++i) {
     auto whom = WhomOf(recommender, request->instances[i]);
-    if (!whom.ok()) return Failed(Annotate(whom.status(), absl::StrCat("instances[", i, "]")));
+    if (!whom.ok()) {
+      const absl::Status status = Annotate(whom.status(), absl::StrCat("instances[", i, "]"));
+      // A question that this kind of model cannot be asked.
+      if (absl::IsFailedPrecondition(status)) return Error(kBad, status.message());
+      return Failed(status);
+    }
     all.push_back(*std::move(whom));
   }
   const auto found = recommender.RecommendTo(all, options);
+  if (absl::IsFailedPrecondition(found.status())) return Error(kBad, found.status().message());
   if (!found.ok()) return Failed(found.status());
   std::vector<std::vector<Scored>> answers;
   for (const std::vector<predict::Choice>& best : *found) {

@@ -23,7 +23,18 @@ void CheckQuestions(const absl::StatusOr<Request>& request) {
 }
 
 void Ask(absl::string_view body) {
-  CheckQuestions(serve::ParseRecommendRequest(body, kMaxRows));
+  const std::vector<RawColumn> columns = {{"age", RawColumn::Kind::kNumber},
+                                          {"city", RawColumn::Kind::kValue},
+                                          {"had", RawColumn::Kind::kValues}};
+  const auto suggestions = serve::ParseRecommendRequest(body, columns, kMaxRows);
+  CheckQuestions(suggestions);
+  if (suggestions.ok()) {
+    for (const auto& whom : suggestions->instances) {
+      if (!whom.values.empty() && whom.values.size() != columns.size()) {
+        fuzz::Broken("values of other columns");
+      }
+    }
+  }
   const auto nearest = serve::ParseNearestRequest(body, kMaxRows);
   CheckQuestions(nearest);
   if (nearest.ok()) {

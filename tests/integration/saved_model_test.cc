@@ -95,9 +95,9 @@ TEST_CASE("recommend suggests what goes with known items", "[model]") {
 TEST_CASE("a model that cannot recommend says so", "[model]") {
   const DataFiles files;
   const std::string model = files.Path("model");
-  TrainAndSave(WriteMatrixFactorization(files), model, files.Path("report.json"));
+  TrainAndSave(WriteLogisticRegression(files), model, files.Path("report.json"));
   for (const std::vector<std::string>& whom :
-       {std::vector<std::string>{"--items", "i1"}, {"--user", "u1"}}) {
+       {std::vector<std::string>{"--items", "i1"}, {"--user", "u1"}, {"--value", "a=1"}}) {
     std::vector<std::string> arguments = {"recommend", "--model-dir", model};
     arguments.insert(arguments.end(), whom.begin(), whom.end());
     const auto result = Coxswain(arguments);

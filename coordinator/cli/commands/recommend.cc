@@ -9,15 +9,16 @@ namespace coxswain::cli {
 
 void AddRecommendCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<RecommendFlags>();
-  CLI::App* c =
-      app.add_subcommand("recommend", "Suggests items with a saved two_tower or sasrec model");
+  CLI::App* c = app.add_subcommand("recommend",
+                                   "Suggests items with a saved two_tower, sasrec or "
+                                   "matrix_factorization model");
   AddSavedFlags(c, &flags->from);
   AddElsewhere(c, &flags->where, "Where the model is asked; else in this process");
   auto* whom = c->add_option_group("for", "For whom");
   auto* users =
       whom->add_option("--user", flags->groups,
-                       "for these users (groups) of the training data, by what the model keeps "
-                       "of them");
+                       "for these users of the training data: by what the model keeps of them, "
+                       "or by their own vectors");
   users->type_name("NAME");
   auto* lists = whom->add_option(
       "--items", flags->item_lists,
@@ -28,10 +29,19 @@ void AddRecommendCommand(CLI::App& app, Run* run) {
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->excludes(users);
-  auto* batch = whom->add_flag("--batch", flags->batch, "for all users that it keeps, as CSV")
+  auto* values = whom->add_option("--value", flags->values,
+                                  "for someone who is described by values of what the model knows "
+                                  "of its users, each given once; of a list separated by commas");
+  values->type_name("NAME=VALUE")
+      ->allow_extra_args(false)
+      ->excludes(users)
+      ->excludes(lists)
+      ->excludes("--item");
+  auto* batch = whom->add_flag("--batch", flags->batch, "for all users that it knows, as CSV")
                     ->excludes(users)
                     ->excludes(lists)
-                    ->excludes("--item");
+                    ->excludes("--item")
+                    ->excludes(values);
   whom->require_option(1, 0);
   c->add_option("--output", flags->output, "write the CSV here; else to stdout")
       ->type_name("FILE")

@@ -55,6 +55,24 @@ bool MeasuresGroups(const JobSpec& job) {
   return MeasuresRanks(job) || (HasLabel(job) && groups);
 }
 
+std::string ItemOf(const ModelSpec& model) {
+  return model.item().empty() ? model.ranks().item : model.item();
+}
+
+std::string NamedUserOf(const JobSpec& job) {
+  if (ItemOf(*job.model).empty()) return "";
+  std::vector<std::string> features = job.model->user_features();
+  if (const std::string user = job.model->ranks().user; !user.empty()) features = {user};
+  if (features.size() != 1) return "";
+  // Evaluations say that the users are others: a user is described, by a city for example.
+  if (!job.evaluate.group.empty() && job.evaluate.group != features[0]) return "";
+  const proto::FeatureSpec& user = *job.FindFeature(features[0]);
+  const bool named = user.kind() == proto::FeatureSpec::CATEGORICAL && !user.multi_valued() &&
+                     user.history_of().empty() && user.crossed().empty() &&
+                     user.boundaries().empty() && user.id().empty() && user.hash_buckets() == 0;
+  return named ? user.name() : "";
+}
+
 bool MeasuresRanks(const JobSpec& job) { return job.dataset.has_known_items(); }
 
 absl::Status ModelSpec::CreateVariables(model::ModelParts*) const { return absl::OkStatus(); }

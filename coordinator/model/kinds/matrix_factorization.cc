@@ -8,6 +8,7 @@
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
+#include "coordinator/model/product_model.h"
 
 namespace coxswain::model {
 namespace {
@@ -41,7 +42,7 @@ constexpr job::SchemaKey kKeys[] = {
         "biases", "true", "a number for each user, each item and all ratings is added"),
 };
 
-class MatrixFactorization : public LabelledModel {
+class MatrixFactorization : public LabelledModel, public ProductModel {
  public:
   FactorizationOptions options;
 
@@ -86,28 +87,65 @@ class MatrixFactorization : public LabelledModel {
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
-    const proto::FeatureSpec &u = *parts.job().FindFeature(user()),
-                             &i = *parts.job().FindFeature(chosen());
-    const ModelParts::FeatureInput users = parts.Input(f, u), items = parts.Input(f, i);
-    Output score = f.RowDot(parts.Embed(f, user(), u, users), parts.Embed(f, chosen(), i, items));
+    const Output users = Vectors(f, parts, user()), items = Vectors(f, parts, chosen());
+    Output score = f.RowDot(users, items);
     if (!options.biases) return score;
-    const auto bias = [&](const proto::FeatureSpec& feature, const ModelParts::FeatureInput& in) {
-      return f.Reshape(parts.Embed(f, absl::StrCat(feature.name(), "_bias"), feature, in), {-1});
-    };
-    score = f.Add(score, bias(u, users));
-    score = f.Add(score, bias(i, items));
+    score = f.Add(score, Biases(f, parts, user()));
+    score = f.Add(score, Biases(f, parts, chosen()));
     return f.Add(score, parts.DenseValue(f, "mean"));
   }
 
   // Without what is the same for all items: the user's bias and the mean.
   Output ItemRanks(FunctionBuilder& f, const ModelParts& parts) const override {
-    const proto::FeatureSpec& u = *parts.job().FindFeature(user());
-    CandidateOptions scored;
-    if (options.biases) scored.bias = &parts.table(absl::StrCat(chosen(), "_bias"));
-    return parts.FactorizedRank(f, chosen(), parts.Embed(f, user(), u, parts.Input(f, u)), scored);
+    return parts.FactorizedRank(f, chosen(), Vectors(f, parts, user()), Scored(parts));
+  }
+
+  std::string product_item() const override { return chosen(); }
+  int64_t width() const override { return options.dim; }
+
+  void PredictUser(FunctionBuilder& f, const ModelParts& parts) const override {
+    f.Result("user", Vectors(f, parts, user()));
+    if (options.biases) f.Result("offset", OfUsers(f, parts));
+  }
+  void PredictItems(FunctionBuilder& f, const ModelParts& parts) const override {
+    f.Result("items", f.Read(parts.table(chosen())));
+    if (options.biases) f.Result("bias", AllBiases(f, parts));
+  }
+  void PredictScores(FunctionBuilder& f, const ModelParts& parts) const override {
+    Output scores = f.MatMul(Vectors(f, parts, user()), f.Read(parts.table(chosen())), false, true);
+    if (options.biases) {
+      scores = f.Add(scores, AllBiases(f, parts));
+      scores = f.Add(scores, f.Reshape(OfUsers(f, parts), {-1, 1}));
+    }
+    f.Result("score", scores);
+  }
+  FunctionBuilder::TopCandidates BestRows(FunctionBuilder& f, const ModelParts& parts, Output users,
+                                          int64_t k) const override {
+    return f.FactorizedTopK(users, parts.table(chosen()), k, Scored(parts));
   }
 
  private:
+  // Of the batch's examples, f32 [B, dim] and [B].
+  static Output Vectors(FunctionBuilder& f, const ModelParts& parts, const std::string& feature) {
+    return parts.Embed(f, feature, feature);
+  }
+  static Output Biases(FunctionBuilder& f, const ModelParts& parts, const std::string& feature) {
+    return f.Reshape(parts.Embed(f, BiasOf(feature), feature), {-1});
+  }
+  // What all scores of a user have in common, f32 [B].
+  Output OfUsers(FunctionBuilder& f, const ModelParts& parts) const {
+    return f.Add(Biases(f, parts, user()), parts.DenseValue(f, "mean"));
+  }
+  Output AllBiases(FunctionBuilder& f, const ModelParts& parts) const {
+    return f.Reshape(f.Read(parts.table(BiasOf(chosen()))), {-1});
+  }
+  CandidateOptions Scored(const ModelParts& parts) const {
+    CandidateOptions scored;
+    scored.count = parts.Candidates(chosen());
+    if (options.biases) scored.bias = &parts.table(BiasOf(chosen()));
+    return scored;
+  }
+  static std::string BiasOf(const std::string& feature) { return absl::StrCat(feature, "_bias"); }
   const std::string& user() const { return options.user.feature; }
   const std::string& chosen() const { return options.item.feature; }
 };

@@ -47,14 +47,15 @@ std::string Python() {
 
 bool HasOnnxRuntime() { return Run({Python(), "-c", "import onnxruntime, numpy"}).code == 0; }
 
-// Rows of shop,tags,age,price,bought,grade.
+// Rows of shop,tags,age,price,bought,grade,had; a row had none to three grades.
 std::string Rows() {
-  std::string rows = "shop,tags,age,price,bought,grade\n";
+  std::string rows = "shop,tags,age,price,bought,grade,had\n";
   for (int i = 0; i < 200; ++i) {
     const int shop = (i * 7) % 13, tag = (i * 5) % 9;
     absl::StrAppend(&rows, "s", shop, ",", i % 5 == 0 ? "" : absl::StrCat("t", tag, "|t", i % 4),
                     ",", 20 + (i * 11) % 50, ",", (i % 17) * 0.5, ",", (shop + tag) % 2, ",g",
-                    (shop + i % 3) % 3, "\n");
+                    (shop + i % 3) % 3, ",",
+                    std::vector<std::string>{"", "g0", "g2|g1", "g1|g1|g0"}[i % 4], "\n");
   }
   return rows;
 }
@@ -192,6 +193,18 @@ TEST_CASE("onnx: items that have features have the scores that they have here", 
         "  - {name: size, kind: numeric}\nsplit: {test_path: test.csv}\n",
         "train: {batch_size: 64}\nmodel: {kind: two_tower, dim: 4, user: {features: [shop]}, ",
         "item: {feature: grade, ", item, "}}\n"));
+  }
+}
+
+TEST_CASE("onnx: a din, whose history is weighed for the item at hand, says the same", "[export]") {
+  for (const char* rest : {"", "tables: {grade: {dtype: bf16}}\n", "loss: {kind: mse}\n"}) {
+    CheckAlike(absl::StrCat(
+        "name: grades\ndataset: {path: train.csv}\nfeatures:\n",
+        "  - {name: shop, kind: categorical}\n  - {name: grade, kind: categorical}\n",
+        "  - {name: had, kind: history, history_of: grade, group_by: shop}\n",
+        "  - {name: age, kind: numeric, normalization: standard}\nlabel: {column: bought}\n",
+        "split: {test_path: test.csv}\ntrain: {batch_size: 64}\n",
+        "model: {kind: din, target: grade, history: had, attention: [6], hidden: [8]}\n", rest));
   }
 }
 

@@ -35,7 +35,7 @@ TEST_CASE("serve json: an answer that would name too many choices is refused", "
     return parse(body + "]}").status();
   };
   const auto predict = [](const std::string& b) { return ParsePredictRequest(b, kColumns, 10000); };
-  const auto recommend = [](const std::string& b) { return ParseRecommendRequest(b, 10000); };
+  const auto recommend = [](const std::string& b) { return ParseRecommendRequest(b, {}, 10000); };
   const auto nearest = [](const std::string& b) { return ParseNearestRequest(b, 10000); };
   const std::string row = R"({"user": "ada", "age": 3, "tags": []})";
   CHECK(ask("more", 500, 1000, row, predict).ok());  // nothing is said of how many

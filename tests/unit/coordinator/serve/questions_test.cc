@@ -87,6 +87,87 @@ TEST_CASE("serve: :recommend says what the command does, without what is known",
   for (const std::string& item : items) CHECK(names.count(item) == 1);
 }
 
+// Users of a model in a service of its own.
+struct Served {
+  explicit Served(const std::string& text) {
+    std::string rows = "user,item,stars,age\n";
+    for (int i = 0; i < 240; ++i) {
+      absl::StrAppend(&rows, "u", i % 12, ",i", i % 7 * 3 + i % 3, ",", i % 2, ",", 20 + i % 12,
+                      "\n");
+    }
+    files.Write("rows.csv", rows);
+    const SavedJob saved = TrainAndSave(files, text);
+    served = Must(LoadServed(saved.directory));
+    service = std::make_unique<ModelService>(
+        served, ServiceOptions{.name = "m", .max_rows = 3, .admission = {}});
+  }
+  Answer Ask(const json& body) const {
+    return service->Handle("POST", "/v1/models/m:recommend", body.dump());
+  }
+
+  DataFiles files;
+  ServedPtr served;
+  std::unique_ptr<ModelService> service;
+};
+
+TEST_CASE("serve: :recommend for users of a matrix_factorization, by name and by value",
+          "[serve]") {
+  const Served s(
+      "name: stars\ndataset: {path: rows.csv}\nfeatures:\n  - {name: user, kind: categorical}\n"
+      "  - {name: item, kind: categorical}\nlabel: {column: stars}\nsplit: {test: 0.1}\n"
+      "model: {kind: matrix_factorization, user: {feature: user}, item: {feature: item}, dim: 4}\n"
+      "train: {batch_size: 32}\n");
+  const Answer answer =
+      s.Ask({{"instances", {{{"user", "u3"}}, {{"values", {{"user", "u3"}}}}}}, {"k", 4}});
+  INFO(answer.body);
+  REQUIRE(answer.status == 200);
+  const json says = json::parse(answer.body)["predictions"];
+  CHECK(says[0] == says[1]);
+  const predict::Recommender& recommender = *s.served->recommender;
+  const auto wanted =
+      Must(recommender.RecommendTo(std::vector{Must(recommender.User("u3"))}, {.top = 4}))[0];
+  REQUIRE(says[0]["items"].size() == wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    CHECK(says[0]["items"][i] == recommender.predictor().NameOf(wanted[i].id));
+  }
+  for (const json& whom :
+       {json{{"user", "nobody"}}, json{{"items", {"i1"}}}, json{{"values", {{"usr", "u3"}}}},
+        json{{"values", {{"user", "u99"}}}}}) {
+    const Answer refused = s.Ask({{"instances", {whom}}});
+    CAPTURE(whom.dump(), refused.body);
+    CHECK(refused.status == 400);
+    CHECK_THAT(refused.body, Contains("instances[0]"));
+  }
+}
+
+TEST_CASE("serve: :recommend for someone who is described by values", "[serve]") {
+  const Served s(
+      "name: pairs\ndataset: {path: rows.csv}\nfeatures:\n  - {name: item, kind: categorical}\n"
+      "  - {name: history, kind: history, history_of: item, group_by: user}\n"
+      "  - {name: age, kind: numeric}\nsplit: {test: 0.1}\ntrain: {batch_size: 32}\n"
+      "model: {kind: two_tower, dim: 4, user: {features: [history, age], hidden: [4]}, "
+      "item: {feature: item}}\n");
+  const Answer answer = s.Ask(
+      {{"instances",
+        {{{"values", {{"age", 25}, {"history", {"i0", "i1"}}}}}, {{"values", {{"age", 25}}}}}},
+       {"k", 30}});
+  INFO(answer.body);
+  REQUIRE(answer.status == 200);
+  const json says = json::parse(answer.body)["predictions"];
+  const size_t items = static_cast<size_t>(s.served->recommender->predictor().choices());
+  CHECK(says[0]["items"].size() == items - 2);  // without what the history has
+  CHECK(says[1]["items"].size() == items);
+  for (const json& whom :
+       {json{{"values", {{"history", {"i1"}}}}}, json{{"values", {{"age", 25}, {"agge", 3}}}},
+        json{{"values", {{"age", "old"}}}}, json{{"values", 3}}, json{{"user", "u1"}},
+        json{{"values", {{"age", 25}}}, {"user", "u1"}}}) {
+    const Answer refused = s.Ask({{"instances", {whom}}});
+    CAPTURE(whom.dump(), refused.body);
+    CHECK(refused.status == 400);
+    CHECK_THAT(refused.body, Contains("instances[0]"));
+  }
+}
+
 TEST_CASE("serve: :nearest says the nearest by cosine, and none of the question's words",
           "[serve]") {
   const Suggesting s;
