@@ -10,6 +10,12 @@
 
 namespace coxswain::data {
 
+// Some bytes of a file.
+struct ByteRange {
+  int64_t offset = 0, bytes = 0;
+  bool operator==(const ByteRange&) const = default;
+};
+
 // A file of this machine, or one of an object store. Errors: those of RandomAccessFile::Open and of
 // OpenRemoteFile.
 absl::StatusOr<std::unique_ptr<env::RandomAccessFile>> OpenDataFile(const std::string& path);

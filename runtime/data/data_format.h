@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "protos/dataset.pb.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/sinks.h"
 
 namespace coxswain::env {
@@ -91,6 +92,14 @@ class DataFormat {
   }
   // How many rows each of its groups has. Errors: those of Read.
   virtual absl::StatusOr<std::vector<int64_t>> GroupSizes(const std::string& path) const {
+    return absl::UnimplementedError(path + ": it has lines");
+  }
+
+  // By group, what an object store is asked for to read the columns that `rows` are bound to.
+  // Errors: those of Read.
+  virtual absl::StatusOr<std::vector<std::vector<ByteRange>>> GroupRanges(
+      const std::string& path, OpenArrowFiles* open_files, TableRows* rows) const {
+    (void)open_files, (void)rows;
     return absl::UnimplementedError(path + ": it has lines");
   }
 

@@ -130,6 +130,11 @@ class TableRows {
   // Errors: ResourceExhausted for a group whose columns have more bytes in the file than the
   // listener has room for; call it before they are read.
   absl::Status CheckGroup(const std::string& path, int64_t group, int64_t bytes) const;
+  // The most that they may have.
+  int64_t most_group_bytes() const {
+    return listener_ == nullptr ? std::numeric_limits<int64_t>::max()
+                                : listener_->most_group_bytes();
+  }
   absl::Status EndRows(const std::string& path, int64_t line, int64_t rows);
   // The most rows that may be added between two calls of EndRows.
   int64_t piece_rows() const {

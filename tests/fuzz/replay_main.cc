@@ -30,6 +30,8 @@ using Input = std::vector<uint8_t>;
 // Some targets have changes of their own, which call libFuzzer's for the rest.
 extern "C" __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size,
                                                                 size_t max_size, unsigned seed);
+// Some look first whether they can do anything here.
+extern "C" __attribute__((weak)) int LLVMFuzzerInitialize(int* argc, char*** argv);
 
 namespace {
 
@@ -128,6 +130,7 @@ void Blind(const std::vector<Input>& seeds, int seconds) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (LLVMFuzzerInitialize != nullptr) LLVMFuzzerInitialize(&argc, &argv);
   const bool blind = argc > 3 && std::string(argv[1]) == "--blind";
   const int first = blind ? 3 : 1;
   const std::vector<std::string> files = FilesOf(argc - first, argv + first);

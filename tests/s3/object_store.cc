@@ -65,13 +65,14 @@ class ObjectStore::Impl {
   int64_t puts ABSL_GUARDED_BY(mu) = 0;
   int gather ABSL_GUARDED_BY(mu) = 0, at_once ABSL_GUARDED_BY(mu) = 0;
   int most_at_once ABSL_GUARDED_BY(mu) = 0;
+  int64_t gather_behind ABSL_GUARDED_BY(mu) = std::numeric_limits<int64_t>::max();
 
  private:
   bool Gathered() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu) { return most_at_once >= gather; }
 
   void Answer(const httplib::Request& request, httplib::Response* response) {
     const absl::MutexLock lock(&mu);
-    if (!request.ranges.empty()) {
+    if (!request.ranges.empty() && request.ranges[0].first < gather_behind) {
       most_at_once = std::max(most_at_once, ++at_once);
       mu.AwaitWithTimeout(absl::Condition(this, &Impl::Gathered), absl::Seconds(30));
       --at_once;
@@ -187,9 +188,15 @@ void ObjectStore::Deny(const std::string& bucket) {
   impl_->denied.insert(bucket);
 }
 
-void ObjectStore::Gather(int requests) {
+void ObjectStore::Allow(const std::string& bucket) {
+  const absl::MutexLock lock(&impl_->mu);
+  impl_->denied.erase(bucket);
+}
+
+void ObjectStore::Gather(int requests, int64_t behind) {
   const absl::MutexLock lock(&impl_->mu);
   impl_->gather = requests;
+  impl_->gather_behind = behind;
   impl_->most_at_once = 0;
 }
 

@@ -4,6 +4,8 @@
 // Thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -24,11 +26,13 @@ class ObjectStore {
   void Remove(const std::string& key);
   // The next requests are answered by that status, such as 503; so many in front of them are not.
   void FailNext(int requests, int status, int after = 0);
-  // Objects of this bucket are refused.
+  // Objects of this bucket are refused; not any more.
   void Deny(const std::string& bucket);
+  void Allow(const std::string& bucket);
   // Ranges of objects are answered once so many requests for them are there at the same time; after
-  // half a minute in any case.
-  void Gather(int requests);
+  // half a minute in any case. Ranges that begin at `behind` or later are answered at once: a file's
+  // footer is asked for alone.
+  void Gather(int requests, int64_t behind = std::numeric_limits<int64_t>::max());
   // The most requests for ranges that were there at the same time.
   int most_at_once() const;
   // How many requests were answered, and how many bytes of objects.

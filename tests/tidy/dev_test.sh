@@ -55,7 +55,7 @@ command_line() {
   done
   "$source_dir/dev" fuzz none >/dev/null 2>"$tmp/fuzz.err"
   equal "an unknown fuzz target's exit code" 2 $?
-  check "the fuzz targets are named" contains "there is no target 'none'; there is: data " \
+  check "the fuzz targets are named" contains "there is no target 'none'; there is: arrow data " \
     "$(cat "$tmp/fuzz.err")"
   "$source_dir/dev" fuzz yaml --seconds soon >/dev/null 2>&1
   equal "fuzzing for no number of seconds, its exit code" 2 $?

@@ -24,6 +24,26 @@ absl::string_view Message(const CoxArrowError& error) {
   return {error.message, strnlen(error.message, sizeof(error.message))};
 }
 
+// Ranges that are near each other as one, with what lies between them; none where one makes no
+// sense, which is found out when it is read.
+std::vector<ByteRange> Joined(absl::Span<const CoxArrowRange> wanted) {
+  std::vector<CoxArrowRange> sorted(wanted.begin(), wanted.end());
+  std::sort(sorted.begin(), sorted.end(),
+            [](const CoxArrowRange& a, const CoxArrowRange& b) { return a.offset < b.offset; });
+  std::vector<ByteRange> joined;
+  for (const CoxArrowRange& range : sorted) {
+    if (range.offset < 0 || range.bytes < 0 || range.bytes > INT64_MAX - range.offset) return {};
+    if (range.bytes == 0) continue;
+    const int64_t end = joined.empty() ? 0 : joined.back().offset + joined.back().bytes;
+    if (joined.empty() || range.offset - end > kMostBetween) {
+      joined.push_back({range.offset, range.bytes});
+    } else {
+      joined.back().bytes = std::max(end, range.offset + range.bytes) - joined.back().offset;
+    }
+  }
+  return joined;
+}
+
 }  // namespace
 
 const char* ArrowFile::Bytes::Find(int64_t offset, int64_t bytes, absl::Status* status) {
@@ -38,35 +58,12 @@ const char* ArrowFile::Bytes::Find(int64_t offset, int64_t bytes, absl::Status* 
     if (at >= 0 && at <= range.bytes && bytes <= range.bytes - at) return range.data.get() + at;
   }
   Range range{offset, bytes, std::unique_ptr<char[]>(new char[static_cast<size_t>(bytes) + 1])};
-  *status = file->Read(static_cast<uint64_t>(offset), range.data.get(), static_cast<size_t>(bytes));
+  if (!take || !take(file->path(), {offset, bytes}, range.data.get())) {
+    *status =
+        file->Read(static_cast<uint64_t>(offset), range.data.get(), static_cast<size_t>(bytes));
+  }
   if (!status->ok()) return nullptr;
   return ranges.emplace_back(std::move(range)).data.get();
-}
-
-absl::Status ArrowFile::Bytes::Join(absl::Span<const CoxArrowRange> wanted) {
-  std::vector<CoxArrowRange> sorted(wanted.begin(), wanted.end());
-  std::sort(sorted.begin(), sorted.end(),
-            [](const CoxArrowRange& a, const CoxArrowRange& b) { return a.offset < b.offset; });
-  const auto load = [this](const CoxArrowRange& range) {
-    absl::Status status;
-    Find(range.offset, range.bytes, &status);
-    return status;
-  };
-  CoxArrowRange joined = {0, 0};
-  for (const CoxArrowRange& range : sorted) {
-    // What makes no sense is found out when it is looked for.
-    if (range.offset < 0 || range.bytes < 0 || range.bytes > INT64_MAX - range.offset) {
-      return absl::OkStatus();
-    }
-    const int64_t end = joined.offset + joined.bytes;
-    if (joined.bytes > 0 && range.offset <= end + kMostBetween) {
-      joined.bytes = std::max(end, range.offset + range.bytes) - joined.offset;
-      continue;
-    }
-    RETURN_IF_ERROR(load(joined));
-    joined = range;
-  }
-  return load(joined);
 }
 
 int32_t ArrowFile::ReadBytes(void* context, int64_t offset, int64_t bytes, const void** data,
@@ -92,12 +89,14 @@ absl::Status ArrowFile::StatusOf(int32_t code, const CoxArrowError& error) {
 }
 
 absl::StatusOr<std::unique_ptr<ArrowFile>> ArrowFile::Open(const std::string& path,
-                                                           CoxArrowFormat format) {
-  ASSIGN_OR_RETURN(auto bytes, OpenDataFile(path));
+                                                           CoxArrowFormat format,
+                                                           const ArrowInput& input) {
+  ASSIGN_OR_RETURN(auto bytes, input.open(path));
   const auto api = LoadArrowPlugin();
   if (!api.ok()) return Annotate(api.status(), path);
   std::unique_ptr<ArrowFile> file(new ArrowFile(*api));
   file->bytes_.file = std::move(bytes);
+  file->bytes_.take = input.take;
   const CoxArrowSource source = {&file->bytes_, file->bytes(), ReadBytes};
   CoxArrowError error = {};
   const int32_t code = (*api)->open(format, &source, &file->file_, &error);
@@ -173,19 +172,33 @@ absl::StatusOr<int64_t> ArrowFile::GroupBytes(int64_t group, absl::Span<const in
   return bytes;
 }
 
+absl::StatusOr<std::vector<ByteRange>> ArrowFile::GroupRequests(int64_t group,
+                                                                absl::Span<const int32_t> fields) {
+  int64_t rows = 0;
+  ASSIGN_OR_RETURN(const auto ranges, RangesOf(group, fields, &rows));
+  return Joined(ranges);
+}
+
 absl::StatusOr<ArrowFile::Group> ArrowFile::LoadGroup(int64_t group,
                                                       absl::Span<const int32_t> fields) {
   Group loaded;
   ASSIGN_OR_RETURN(const auto ranges, RangesOf(group, fields, &loaded.rows));
+  const std::string place = absl::StrCat("row group ", group);
+  const auto find = [this](int64_t offset, int64_t bytes, const char** data) {
+    absl::Status status;
+    *data = bytes_.Find(offset, bytes, &status);
+    return status;
+  };
+  const char* data = nullptr;
   if (env::IsRemotePath(path())) {
-    RETURN_IF_ERROR(Annotate(bytes_.Join(ranges), absl::StrCat("row group ", group)));
+    for (const ByteRange& range : Joined(ranges)) {
+      RETURN_IF_ERROR(Annotate(find(range.offset, range.bytes, &data), place));
+    }
   }
   StreamHash hash;
   for (const int32_t field : fields) hash.Update(fields_[static_cast<size_t>(field)].type);
   for (const CoxArrowRange& range : ranges) {
-    absl::Status status;
-    const char* const data = bytes_.Find(range.offset, range.bytes, &status);
-    if (data == nullptr) return Annotate(status, absl::StrCat("row group ", group));
+    RETURN_IF_ERROR(Annotate(find(range.offset, range.bytes, &data), place));
     hash.Update({data, static_cast<size_t>(range.bytes)});
   }
   loaded.hash = HashPair(hash.Finish(), static_cast<uint64_t>(loaded.rows));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/data/arrow/arrow_api.h"
+#include "runtime/data/data_file.h"
 #include "runtime/env/random_access_file.h"
 
 namespace coxswain::data {
@@ -22,13 +24,23 @@ namespace coxswain::data {
 // FailedPrecondition for a plugin that does not fit.
 absl::StatusOr<const CoxArrowApi*> LoadArrowPlugin();
 
+// Where the bytes of files come from. Thread model: thread-safe.
+struct ArrowInput {
+  // Errors: those of OpenDataFile.
+  std::function<absl::StatusOr<std::shared_ptr<const env::RandomAccessFile>>(const std::string&)>
+      open = OpenDataFile;
+  // Gives a range that was asked for before; false: it is to be read. May be null.
+  std::function<bool(const std::string& path, const ByteRange& range, void* out)> take = nullptr;
+};
+
 // Thread model: one thread.
 class ArrowFile {
  public:
   // Errors: those of OpenDataFile, RandomAccessFile and LoadArrowPlugin, where nothing is known
   // of the content; InvalidArgument "clicks.parquet: ..." for what is no such file.
   static absl::StatusOr<std::unique_ptr<ArrowFile>> Open(const std::string& path,
-                                                         CoxArrowFormat format);
+                                                         CoxArrowFormat format,
+                                                         const ArrowInput& input = {});
   ~ArrowFile();
   ArrowFile(const ArrowFile&) = delete;
   ArrowFile& operator=(const ArrowFile&) = delete;
@@ -47,6 +59,9 @@ class ArrowFile {
   absl::StatusOr<int64_t> Rows(int64_t group);
   // How many bytes LoadGroup reads.
   absl::StatusOr<int64_t> GroupBytes(int64_t group, absl::Span<const int32_t> fields);
+  // What LoadGroup asks an object store for.
+  absl::StatusOr<std::vector<ByteRange>> GroupRequests(int64_t group,
+                                                       absl::Span<const int32_t> fields);
   // Reads the bytes of some fields of a group, and nothing else. The hash is of these bytes and of
   // the fields' types. Errors: InvalidArgument for ranges that the file does not have; those of
   // RandomAccessFile.
@@ -69,15 +84,14 @@ class ArrowFile {
       int64_t offset, bytes;
       std::unique_ptr<char[]> data;
     };
-    std::unique_ptr<env::RandomAccessFile> file;
+    std::shared_ptr<const env::RandomAccessFile> file;
+    decltype(ArrowInput::take) take;
     std::vector<Range> ranges;
 
     absl::Status failed;  // of the file itself, in the call of the plugin that is going on
 
     // Null where the file has no such range, or cannot be read: then `status` says why.
     const char* Find(int64_t offset, int64_t bytes, absl::Status* status);
-    // Loads ranges, those that are near each other as one, with what lies between them.
-    absl::Status Join(absl::Span<const CoxArrowRange> wanted);
   };
 
   explicit ArrowFile(const CoxArrowApi* api) : api_(api) {}

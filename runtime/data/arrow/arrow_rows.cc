@@ -15,6 +15,9 @@
 #include "runtime/data/column_values.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/names.h"
+#include "runtime/data/stream/kept_files.h"
+#include "runtime/data/stream/reads_ahead.h"
+#include "runtime/env/remote_path.h"
 
 namespace coxswain::data {
 namespace {
@@ -22,6 +25,9 @@ namespace {
 // As many as a row group may have without being read in pieces: what Arrow has in memory of
 // it meanwhile is a few MiB a column.
 constexpr int64_t kBatchRows = 65536;
+// Bytes of the next group that are asked for while one is read, and their share of what a group may
+// have: this much memory is beside all that the reader is allowed.
+constexpr int64_t kMostAhead = int64_t{64} << 20, kAheadOfGroup = 8;
 // What stands in the chain of rows for a value that is missing.
 constexpr uint64_t kMissingInChain = 0x6d697373696e6721u;
 
@@ -39,13 +45,15 @@ class RowsReader {
   RowsReader(ArrowFile* file, TableRows* rows) : file_(*file), rows_(*rows) {}
   // Finds the columns.
   absl::Status Start();
-  // All rows of these groups.
-  absl::Status ReadGroups(int64_t first, int64_t end);
+  // All rows of these groups; the next one is asked for while one is read.
+  absl::Status ReadGroups(int64_t first, int64_t end, ReadsAhead* ahead);
+  absl::StatusOr<std::vector<std::vector<ByteRange>>> FindGroups();
   absl::Status ReadBlock(const FileBlock& block);
 
  private:
   absl::Status LoadBlock(const FileBlock& block);
   absl::Status CheckType(const TableRows::Binding& binding, int32_t field) const;
+  void AskFor(int64_t first, int64_t end, ReadsAhead* ahead);
   // Rows [first, end) of a group whose bytes are loaded; `line` is the number of its first row.
   absl::Status ReadRows(int64_t group, int64_t first, int64_t end, int64_t line);
   // Rows from `first` on of the group.
@@ -101,7 +109,28 @@ absl::Status RowsReader::Start() {
   return absl::OkStatus();
 }
 
-absl::Status RowsReader::ReadGroups(int64_t first, int64_t end) {
+absl::StatusOr<std::vector<std::vector<ByteRange>>> RowsReader::FindGroups() {
+  std::vector<std::vector<ByteRange>> found;
+  for (int64_t group = 0; group < file_.groups(); ++group) {
+    ASSIGN_OR_RETURN(found.emplace_back(), file_.GroupRequests(group, fields_));
+  }
+  return found;
+}
+
+// What cannot be asked for is left to who reads it.
+void RowsReader::AskFor(int64_t first, int64_t end, ReadsAhead* ahead) {
+  std::vector<ReadsAhead::Range> wanted;
+  for (int64_t group = first; group < std::min(end, file_.groups()); ++group) {
+    const auto ranges = file_.GroupRequests(group, fields_);
+    if (!ranges.ok()) break;
+    for (const ByteRange& range : *ranges) {
+      wanted.push_back({file_.path(), range.offset, range.bytes});
+    }
+  }
+  ahead->Want(wanted);
+}
+
+absl::Status RowsReader::ReadGroups(int64_t first, int64_t end, ReadsAhead* ahead) {
   int64_t all = 0;
   std::vector<int64_t> sizes;
   for (int64_t group = 0; group < file_.groups(); ++group) {
@@ -118,6 +147,7 @@ absl::Status RowsReader::ReadGroups(int64_t first, int64_t end) {
     }
     ASSIGN_OR_RETURN(const int64_t bytes, file_.GroupBytes(group, fields_));
     RETURN_IF_ERROR(rows_.CheckGroup(file_.path(), group, bytes));
+    if (env::IsRemotePath(file_.path())) AskFor(group, std::min(end, group + 2), ahead);
     ASSIGN_OR_RETURN(const ArrowFile::Group loaded, file_.LoadGroup(group, fields_));
     rows_.AddContent(loaded.hash);
     const double share = static_cast<double>(rows) / static_cast<double>(all);
@@ -239,16 +269,30 @@ absl::StatusOr<std::vector<int64_t>> ReadArrowGroups(CoxArrowFormat format,
   return sizes;
 }
 
+absl::StatusOr<std::vector<std::vector<ByteRange>>> FindArrowGroups(CoxArrowFormat format,
+                                                                    const std::string& path,
+                                                                    OpenArrowFiles* open_files,
+                                                                    TableRows* rows) {
+  ASSIGN_OR_RETURN(OpenArrowFiles::File file, open_files->Take(path, format));
+  RowsReader reader(file.file.get(), rows);
+  RETURN_IF_ERROR(reader.Start());
+  auto found = reader.FindGroups();
+  if (found.ok()) open_files->GiveBack(std::move(file));
+  return found;
+}
+
 absl::Status ReadArrowRows(CoxArrowFormat format, const std::string& path, TableRows* rows) {
   return ReadArrowGroupRows(format, path, 0, std::numeric_limits<int64_t>::max(), rows);
 }
 
 absl::Status ReadArrowGroupRows(CoxArrowFormat format, const std::string& path, int64_t first,
                                 int64_t end, TableRows* rows) {
-  ASSIGN_OR_RETURN(const auto file, ArrowFile::Open(path, format));
+  KeptFiles kept;
+  ReadsAhead ahead(&kept, std::min(kMostAhead, rows->most_group_bytes() / kAheadOfGroup));
+  ASSIGN_OR_RETURN(const auto file, ArrowFile::Open(path, format, InputOf(&kept, &ahead)));
   RowsReader reader(file.get(), rows);
   RETURN_IF_ERROR(reader.Start());
-  return reader.ReadGroups(first, end);
+  return reader.ReadGroups(first, end, &ahead);
 }
 
 absl::Status ReadArrowBlock(CoxArrowFormat format, const FileBlock& block, TableRows* rows) {

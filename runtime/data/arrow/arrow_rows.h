@@ -20,6 +20,13 @@ absl::StatusOr<std::vector<std::string>> ReadArrowColumns(CoxArrowFormat format,
 absl::StatusOr<std::vector<int64_t>> ReadArrowGroups(CoxArrowFormat format,
                                                      const std::string& path);
 
+// By group, what an object store is asked for when the columns that rows are bound to are read.
+// Errors: those of ReadArrowRows.
+absl::StatusOr<std::vector<std::vector<ByteRange>>> FindArrowGroups(CoxArrowFormat format,
+                                                                    const std::string& path,
+                                                                    OpenArrowFiles* open_files,
+                                                                    TableRows* rows);
+
 // Only the columns that rows are bound to are read. Errors: those of ArrowFile; NotFound for a
 // column that the file does not have; InvalidArgument for one of another type, and `clicks.parquet:
 // row group 2, row 17, column "age": wanted ..., found ...` (rows of the group, from 1).

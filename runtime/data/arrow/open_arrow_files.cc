@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "runtime/base/status.h"
+#include "runtime/data/stream/kept_files.h"
+#include "runtime/data/stream/reads_ahead.h"
 #include "runtime/env/remote_path.h"
 
 namespace coxswain::data {
@@ -23,6 +25,13 @@ OpenArrowFiles::Identity IdentityOf(const std::string& path) {
 }
 
 }  // namespace
+
+ArrowInput InputOf(KeptFiles* kept, ReadsAhead* ahead) {
+  return {[kept](const std::string& path) { return kept->Open(path); },
+          [ahead](const std::string& path, const ByteRange& range, void* out) {
+            return ahead->Take({path, range.offset, range.bytes}, out);
+          }};
+}
 
 absl::StatusOr<OpenArrowFiles::File> OpenArrowFiles::Take(const std::string& path,
                                                           CoxArrowFormat format) {
@@ -43,7 +52,7 @@ absl::StatusOr<OpenArrowFiles::File> OpenArrowFiles::Take(const std::string& pat
     }
   }
   File opened = {nullptr, format, identity};
-  ASSIGN_OR_RETURN(opened.file, ArrowFile::Open(path, format));
+  ASSIGN_OR_RETURN(opened.file, ArrowFile::Open(path, format, input_));
   return opened;
 }
 

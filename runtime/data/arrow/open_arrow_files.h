@@ -9,6 +9,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -16,6 +17,12 @@
 #include "runtime/data/arrow/arrow_file.h"
 
 namespace coxswain::data {
+
+class KeptFiles;   // runtime/data/stream/kept_files.h
+class ReadsAhead;  // runtime/data/stream/reads_ahead.h
+
+// Files that `kept` opens, and what `ahead` was asked for. Both must outlive what is read with it.
+ArrowInput InputOf(KeptFiles* kept, ReadsAhead* ahead);
 
 class OpenArrowFiles {
  public:
@@ -32,6 +39,8 @@ class OpenArrowFiles {
     Identity identity;
   };
 
+  explicit OpenArrowFiles(ArrowInput input = {}) : input_(std::move(input)) {}
+
   // One that nobody has at the moment, or a new one; never one that was replaced or written to
   // since it was opened. Errors: those of ArrowFile::Open.
   absl::StatusOr<File> Take(const std::string& path, CoxArrowFormat format);
@@ -42,6 +51,7 @@ class OpenArrowFiles {
   int64_t idle() const;
 
  private:
+  const ArrowInput input_;
   mutable absl::Mutex mu_;
   std::list<File> idle_ ABSL_GUARDED_BY(mu_);  // the last used at the front
 };

@@ -16,6 +16,11 @@ class ArrowIpc final : public DataFormat {
   absl::StatusOr<std::vector<int64_t>> GroupSizes(const std::string& path) const override {
     return ReadArrowGroups(COX_ARROW_IPC, path);
   }
+  absl::StatusOr<std::vector<std::vector<ByteRange>>> GroupRanges(const std::string& path,
+                                                                  OpenArrowFiles* open_files,
+                                                                  TableRows* rows) const override {
+    return FindArrowGroups(COX_ARROW_IPC, path, open_files, rows);
+  }
   absl::Status Read(const proto::DatasetSpec&, const std::string& path,
                     TableRows* rows) const override {
     return ReadArrowRows(COX_ARROW_IPC, path, rows);

@@ -15,6 +15,7 @@
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/group_files.h"
+#include "runtime/data/stream/group_ranges.h"
 #include "runtime/data/stream/index_builder.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/stream/text_block.h"
@@ -27,8 +28,9 @@ namespace {
 
 // Bytes beside the files take at most this share of `dataset.memory`.
 constexpr int64_t kBesideInMemory = 2;
-// So do bytes that were asked for and are not parsed yet, beyond it.
-constexpr int64_t kAheadInMemory = 16;
+// So do bytes that were asked for and are not parsed yet: those of ranges of a file's bytes beyond
+// it, and those of row groups, which are larger than blocks, of it.
+constexpr int64_t kAheadInMemory = 16, kGroupsAheadInMemory = 4;
 
 template <typename T>
 int64_t BytesOf(const std::vector<T>& values) {
@@ -55,7 +57,10 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
     read.file_bytes = indexed.bytes();
     read.hash = block.hash();
     read.open_files = data.arrow.get();
-    read.changed = [&path, &indexed] { return ChangedError(path, indexed); };
+    read.changed = [&data, &path, &indexed] {
+      data.kept->Forget(path);
+      return ChangedError(path, indexed);
+    };
     return read;
   }
   ASSIGN_OR_RETURN(const auto file, data.kept->Open(path));
@@ -168,7 +173,7 @@ const std::string& StreamedSpec::path(int file) const {
 }
 
 int64_t StreamedSpec::bytes() const {
-  int64_t bytes = BytesOf(side_tables);
+  int64_t bytes = BytesOf(side_tables) + groups_ahead;
   for (const std::string& text : beside) bytes += static_cast<int64_t>(text.size());
   return bytes;
 }
@@ -266,6 +271,17 @@ proto::DatasetSpec SpecOfBlocks(const StreamedSpec& data) {
   return less;
 }
 
+// What blocks are read through.
+void MakeInput(StreamedSpec* data) {
+  const int64_t memory = SizesOf(data->spec.stream()).memory;
+  if (HasRemoteGroups(*data)) data->groups_ahead = memory / kGroupsAheadInMemory;
+  data->kept = std::make_shared<KeptFiles>();
+  data->ahead = std::make_shared<ReadsAhead>(data->kept.get(),
+                                             std::max(data->groups_ahead, memory / kAheadInMemory));
+  data->arrow = std::make_shared<OpenArrowFiles>(InputOf(data->kept.get(), data->ahead.get()));
+  data->group_ranges = std::make_shared<GroupRanges>();
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
@@ -290,16 +306,13 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     ASSIGN_OR_RETURN(data->runs_held_out, RunsHeldOut(data->spec, *data->index));
   }
   data->unpacked = std::make_shared<UnpackedFiles>(data->spec.stream());
-  data->kept = std::make_shared<KeptFiles>();
   data->checked = std::make_shared<CheckedFiles>();
-  data->arrow = std::make_shared<OpenArrowFiles>();
   data->groups = std::make_shared<GroupFiles>(data->spec.stream());
   FindTargets(data.get());
   data->of_blocks = SpecOfBlocks(*data);
   data->of_one_part = data->of_blocks;
   data->of_one_part.mutable_split()->clear_by();
-  data->ahead = std::make_shared<ReadsAhead>(data->kept.get(),
-                                             SizesOf(data->spec.stream()).memory / kAheadInMemory);
+  MakeInput(data.get());
   for (int i = 0; i < data->spec.features_size(); ++i) {
     const proto::FeatureSpec& feature = data->spec.features(i);
     const proto::IndexedFeature& indexed = data->index->features(i);
@@ -500,18 +513,6 @@ absl::Status ReadRowsOfBlock(const StreamedSpec& data, const proto::DatasetSpec&
   RETURN_IF_ERROR(BindColumns(spec, vocabularies, table, &rows));
   table->places.StartFile(data.path(block));
   return ReadPieces(data, spec, {block}, table, &rows);
-}
-
-void ReadBlocksAhead(const StreamedSpec& data, const std::vector<int64_t>& blocks) {
-  std::vector<ReadsAhead::Range> ranges;
-  for (const int64_t number : blocks) {
-    const proto::IndexedBlock& block = data.index->blocks(static_cast<int>(number));
-    // Copies of packed files are here, and which ranges a row group has is not known yet.
-    const bool is_copied = data.index->files(block.file()).unpacked_bytes() > 0;
-    if (is_copied || FormatOf(data.spec).has_groups()) continue;
-    ranges.push_back({data.path(block), block.offset(), block.bytes()});
-  }
-  data.ahead->Want(ranges);
 }
 
 namespace {

@@ -29,6 +29,7 @@ namespace coxswain::data {
 
 class OpenArrowFiles;  // runtime/data/arrow/open_arrow_files.h
 class GroupFiles;      // group_files.h
+class GroupRanges;     // group_ranges.h
 
 struct ParsedColumn {
   std::vector<float> numbers;  // numeric, vector: as in the batch
@@ -77,8 +78,10 @@ struct StreamedSpec {
   std::vector<std::string> beside;            // by file: see DataFormat::ReadBeside
   std::shared_ptr<UnpackedFiles> unpacked;    // thread-safe
   std::shared_ptr<KeptFiles> kept;            // thread-safe
-  std::shared_ptr<OpenArrowFiles> arrow;      // thread-safe
   std::shared_ptr<ReadsAhead> ahead;          // thread-safe
+  std::shared_ptr<OpenArrowFiles> arrow;      // thread-safe; reads through these two
+  std::shared_ptr<GroupRanges> group_ranges;  // thread-safe
+  int64_t groups_ahead = 0;                   // bytes of row groups that may be on their way
   std::shared_ptr<GroupFiles> groups;         // thread-safe
   std::optional<GroupTarget> history, known;  // those that the spec's batches have values of
   std::shared_ptr<CheckedFiles> checked;      // thread-safe
@@ -120,10 +123,6 @@ class BlockParts {
 absl::Status ReadRowsOfBlock(const StreamedSpec& data, const proto::DatasetSpec& spec,
                              const KnownVocabularies& vocabularies,
                              const proto::IndexedBlock& block, Table* table);
-
-// Asks object stores for what some blocks are parsed of, in their order, as far as there is room;
-// what was asked for before and is not of these is let go.
-void ReadBlocksAhead(const StreamedSpec& data, const std::vector<int64_t>& blocks);
 
 // Reads a block from its file. Errors: FailedPrecondition when the file's bytes are not those that
 // were indexed, see file_identity.h; those of RandomAccessFile and of the format.

@@ -18,6 +18,8 @@ void ReadsAhead::Want(const std::vector<Range>& ranges) {
   int64_t bytes = 0;
   for (const Range& range : ranges) {
     if (!env::IsRemotePath(range.path)) continue;
+    // Blocks may share a range: what is taken for one is asked for again for the next.
+    if (wanted.count({range.path, range.offset}) > 0) continue;
     bytes += range.bytes;
     if (first.size() == kMostRequests || (!first.empty() && bytes > most_bytes_)) break;
     first.push_back(&range);

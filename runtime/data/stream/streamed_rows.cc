@@ -12,6 +12,7 @@
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/group_files.h"
+#include "runtime/data/stream/group_ranges.h"
 #include "runtime/data/stream/history_gather.h"
 #include "runtime/data/stream/row_cells.h"
 #include "runtime/data/stream/stream_options.h"

@@ -236,6 +236,134 @@ TEST_CASE("remote files: what is asked for ahead is bounded, and let go when it 
   CHECK_FALSE(take(4));
 }
 
+// Tasks of the background: kept until they are let run, and then run where they are added.
+class Held {
+ public:
+  void Add(absl::AnyInvocable<void()> task) {
+    if (!running_) return held_.push_back(std::move(task));
+    task();
+  }
+  void Run() {
+    running_ = true;
+    for (auto& task : std::exchange(held_, {})) task();
+  }
+
+ private:
+  std::vector<absl::AnyInvocable<void()>> held_;
+  bool running_ = false;
+};
+
+std::string BytesOfFile(const std::string& path) {
+  const auto file = OpenDataFile(path);
+  REQUIRE(file.ok());
+  std::string bytes((*file)->size(), ' ');
+  REQUIRE((*file)->Read(0, bytes.data(), bytes.size()).ok());
+  return bytes;
+}
+
+// A file of 40 groups with a column that nobody reads, here and in the store.
+struct Grouped {
+  Grouped(const DataFiles& files, ObjectStore* store, const std::string& format) {
+    std::string csv = "user,noise,age,label\n";
+    for (int i = 0; i < 8000; ++i) {
+      absl::StrAppend(&csv, "u", i % 37, ",", i * 7919 % 100'003, "x", i, ",", i, ",", i % 2, "\n");
+    }
+    path = WriteParquet(files, files.Write("a.csv", csv), "a." + format, 200,
+                        {"user:text", "noise:text", "age:f64", "label:i8"});
+    bytes = BytesOfFile(path);
+    store->Put("b/a", bytes);
+    local = Clicks(path);
+    local.set_format(format);
+    local.clear_csv();
+    remote = local;
+    remote.set_paths(0, "s3://b/a");
+  }
+  std::string path, bytes;
+  proto::DatasetSpec local, remote;
+};
+
+TEST_CASE("remote files: several row groups are asked for at the same time, each once",
+          "[remote]") {
+  if (!HasArrow()) return;
+  const std::string format = GENERATE("parquet", "arrow");
+  ObjectStore store;
+  store.Use();
+  const DataFiles files;
+  const Grouped grouped(files, &store, format);
+  const auto whole = MustLoad(grouped.local);
+  proto::DatasetSpec shuffled = Streamed(files, grouped.remote, 1 << 20);
+  shuffled.set_shuffle(true);
+  const auto spec = CheckSpec(shuffled).value();
+  const auto index = MustLoad(spec)->index();
+  REQUIRE(index->blocks_size() == 40);
+  Held held;
+  const auto data = Dataset::OpenStreamed(spec, index, /*reader=*/0,
+                                          [&](auto task) { held.Add(std::move(task)); });
+  REQUIRE(data.ok());
+  // This opens the file and reads a group.
+  REQUIRE((*data)->Read({Part::kTraining, 1, 0, 1}).ok());
+  store.Gather(6);
+  const int before = store.requests();
+  const int64_t bytes = store.bytes();
+  held.Run();
+  CHECK(Examples(**data, Part::kTraining, 1, 64) == Examples(*whole, Part::kTraining, 1, 64));
+  CHECK(store.most_at_once() >= 6);
+  CHECK(store.requests() <= before + index->blocks_size());
+  CHECK(store.bytes() <= bytes + static_cast<int64_t>(grouped.bytes.size()));
+}
+
+TEST_CASE("remote files: a row group is on its way while the one in front of it is indexed",
+          "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  const DataFiles files;
+  const Grouped grouped(files, &store, "parquet");
+  // Its footer is asked for with 64 KiB in front of it.
+  const auto behind = static_cast<int64_t>(grouped.bytes.size()) - (int64_t{64} << 10);
+  REQUIRE(behind > 1 << 16);
+  const auto whole = MustLoad(grouped.local);
+  store.Gather(2, behind);
+  const auto remote = MustLoad(grouped.remote);
+  CHECK(store.most_at_once() == 2);
+  CHECK(Examples(*remote, Part::kTraining, 0, 64) == Examples(*whole, Part::kTraining, 0, 64));
+}
+
+TEST_CASE("remote files: row groups that were asked for and do not come, or are others",
+          "[remote]") {
+  if (!HasArrow()) return;
+  ObjectStore store;
+  store.Use();
+  const DataFiles files;
+  const Grouped grouped(files, &store, "parquet");
+  const auto spec = CheckSpec(Streamed(files, grouped.remote, 1 << 20)).value();
+  const auto index = MustLoad(spec)->index();
+  Held held;
+  const auto data = Dataset::OpenStreamed(spec, index, /*reader=*/0,
+                                          [&](auto task) { held.Add(std::move(task)); });
+  REQUIRE(data.ok());
+  REQUIRE((*data)->Read({Part::kTraining, 0, 0, 1}).ok());
+  held.Run();
+  const auto read_all = [&] {
+    absl::Status status;
+    for (int64_t i = 0; i < (*data)->num_examples(Part::kTraining) && status.ok(); i += 100) {
+      status = (*data)->Read({Part::kTraining, 0, i, i + 1}).status();
+    }
+    return status;
+  };
+  // An object that nobody may read at the moment is not one that changed.
+  store.Deny("b");
+  CHECK(absl::IsPermissionDenied(read_all()));
+  store.Allow("b");
+  CHECK(read_all().ok());
+  // As long, and other.
+  std::string other = grouped.bytes;
+  for (size_t i = other.size() / 4; i < other.size() / 2; ++i) other[i] ^= 1;
+  store.Put("b/a", other);
+  (*data)->DropBlocks();
+  CHECK_THAT(std::string(read_all().message()), Contains("s3://b/a: changed since it was indexed"));
+}
+
 TEST_CASE("remote files: of a Parquet object only the columns of a job are read", "[remote]") {
   if (!HasArrow()) return;
   ObjectStore store;
@@ -247,13 +375,7 @@ TEST_CASE("remote files: of a Parquet object only the columns of a job are read"
   }
   const std::string path = WriteParquet(files, files.Write("a.csv", csv), "a.parquet", 500,
                                         {"user:text", "age:f64", "label:i8", "noise:text"});
-  std::string bytes;
-  {
-    const auto file = OpenDataFile(path);
-    bytes.resize((*file)->size());
-    REQUIRE((*file)->Read(0, bytes.data(), bytes.size()).ok());
-  }
-  store.Put("b/a.parquet", bytes);
+  store.Put("b/a.parquet", BytesOfFile(path));
   proto::DatasetSpec spec = Clicks(path);
   spec.set_format("parquet");
   spec.clear_csv();
