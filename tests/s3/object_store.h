@@ -30,7 +30,7 @@ class ObjectStore {
   void Deny(const std::string& bucket);
   void Allow(const std::string& bucket);
   // Ranges of objects are answered once so many requests for them are there at the same time; after
-  // half a minute in any case. Ranges that begin at `behind` or later are answered at once: a file's
+  // half a minute in any case. Those that begin at `behind` or later are answered at once: a file's
   // footer is asked for alone.
   void Gather(int requests, int64_t behind = std::numeric_limits<int64_t>::max());
   // The most requests for ranges that were there at the same time.
