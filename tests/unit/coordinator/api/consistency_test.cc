@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/api/variable_info.h"
 #include "coxswain/status.h"
 #include "tests/testing/recommender.h"
 
