@@ -316,7 +316,7 @@ TEST_CASE("a job with early stopping goes on while its disk for checkpoints is f
   CAPTURE(result.out, result.err);
   CHECK(result.code == 0);
   CHECK_THAT(result.err, Contains("the best so far, are not kept: "));
-  CHECK(ReadJson(report)["evaluations"].size() >= 60);
+  CHECK(ReadJson(report)["steps"] == 60 * 15);
 }
 
 TEST_CASE("a model that finds its disk full after training is saved elsewhere, and the report told",

@@ -5,6 +5,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/task_statuses.h"
 #include "coxswain/checkpoint.h"
 #include "tests/integration/counting_job.h"
 
@@ -107,11 +108,22 @@ class Losses {
   int lost_ = 0;
 };
 
+// Waits until this PS answers.
+bool Answers(const Cluster& cluster, int ps) {
+  for (const absl::Time end = absl::Now() + absl::Seconds(60); absl::Now() < end;) {
+    for (const proto::TaskStatus& task : TaskStatuses(cluster)) {
+      if (task.job() == "ps" && task.task() == ps) return true;
+    }
+  }
+  return false;
+}
+
 TEST_CASE("shards move to a PS that was given up, when it comes back later than the last one went",
           "[ps_loss]") {
   const DataFiles files;
   Daemons daemons(files, 2, 1);
-  ClusterOptions options = WithPolicy(PsLossPolicy::kRollback, absl::Milliseconds(300));
+  // Nobody waits for a PS that is lost: not for as long as a process takes to start.
+  ClusterOptions options = WithPolicy(PsLossPolicy::kRollback, absl::Milliseconds(1));
   options.recovery.cluster_timeout = absl::Seconds(30);
   Losses losses;
   losses.CountIn(&options);
@@ -125,7 +137,6 @@ TEST_CASE("shards move to a PS that was given up, when it comes back later than 
   daemons.ps(1).Kill(SIGKILL);  // for good
   REQUIRE(losses.Wait(2));
   job.Schedule(300);
-  absl::SleepFor(absl::Seconds(1));  // nobody waits for it any more
   daemons.RestartPs(0);
   Must(job.coordinator().Join());
   job.CheckAppliedOnce();
@@ -149,7 +160,7 @@ TEST_CASE("a PS that is back with all that it had ends the wait of another that 
   daemons.ps(1).Kill(SIGKILL);
   REQUIRE(losses.Wait(2));
   daemons.RestartPs(1);
-  absl::SleepFor(absl::Seconds(1));  // so that it is the first that is back
+  REQUIRE(Answers(cluster, /*ps=*/1));  // it is the first that is back
   daemons.ps(0).Kill(SIGCONT);
   Must(job.coordinator().Join());
   job.CheckAppliedOnce();

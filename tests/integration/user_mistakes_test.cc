@@ -114,8 +114,8 @@ TEST_CASE("an evaluation of no rows is a mistake that is told, and no result", "
                                Contains(" part, which is to be evaluated"));
   }
   // A job that evaluates nothing trains, and has no model whose quality could be asked for.
-  const auto train =
-      Coxswain({"train", job, "--in-process", "--set", "train.epochs=1", "--model-dir", model});
+  const auto train = Coxswain({"train", job, "--in-process", "--set", "split=", "--set",
+                               "train.epochs=1", "--model-dir", model});
   CAPTURE(train.err);
   REQUIRE(train.code == 0);
   const auto eval = Coxswain({"eval", "--model-dir", model});

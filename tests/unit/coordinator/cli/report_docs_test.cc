@@ -53,7 +53,7 @@ runner::JobResult FullResult() {
   r.failures = {3, 2, 5, {0.5, 1.25}, 7, 9, 1, 6};
   r.resumes = 4;
   r.updates = {10, 9, 6, 8, 1, 9, {}};
-  r.updates.rows[0] = {100, 0, 0, 0, {{1, 2, 0, 1}, 8, 6}};
+  r.updates.rows[0] = {100, 0, 0, 0, {{1, 2, 0, 1}, 8, 6, 40, 10}};
   r.checkpoints = {6, 1, 1 << 20, 2.5, 0.125};
   r.visitation = {40, 2, 3};
   r.workers = 3;
@@ -183,8 +183,12 @@ TEST_CASE("a report says what the result holds", "[report]") {
   CHECK(report["evaluations"][1]["train_seconds"] == 1.5);
   CHECK(report["variables"][0]["shape"] == Json({100, 8}));
   CHECK(report["variables"][0]["shards"][0]["rows"] == 100);
-  CHECK(report["variables"][0]["staleness"] ==
-        Json({{"gradients", 4}, {"mean", 2.0}, {"most", 6}, {"histogram", {1, 2, 0, 1}}}));
+  CHECK(report["variables"][0]["staleness"] == Json({{"gradients", 4},
+                                                     {"mean", 2.0},
+                                                     {"most", 6},
+                                                     {"histogram", {1, 2, 0, 1}},
+                                                     {"rows", 40},
+                                                     {"rows_changed", 10}}));
   CHECK(report["rpc"][0]["bytes_received_per_step"] == 1000.5);
   CHECK(report["suggestions"][0]["items"] == Json({"zlib1g", "libssl3"}));
 }

@@ -87,10 +87,11 @@ TEST_CASE("features that nothing names are found") {
   CHECK(UnusedFeatures(MustParse(all)).empty());
   // One that another feature is made of is used.
   const std::string crossed = absl::StrReplaceAll(
-      kCensus,
-      {{"features: [age, work, tags]", "features: [age, both]"},
-       {"label:", "  - {name: both, kind: crossed, features: [work, tags], dim: 4}\nlabel:"},
-       {"wide: {features: [work]}", "wide: {features: [both]}"}});
+      kCensus, {{"features: [age, work, tags]", "features: [age, tags, both]"},
+                {"label:",
+                 "  - {name: again, kind: categorical, column: job}\n"
+                 "  - {name: both, kind: crossed, features: [work, again], dim: 4}\nlabel:"},
+                {"wide: {features: [work]}", "wide: {features: [both]}"}});
   CHECK(UnusedFeatures(MustParse(crossed)).empty());
 }
 

@@ -27,8 +27,10 @@ TEST_CASE("labels: one outside of the loss's range is an error with file and lin
   spec.mutable_label()->set_column("y");
   MustLoad(spec);
   Bound(&spec, 0, 1, false);
-  CHECK_THAT(LoadError(spec), EndsWith("a.csv:5:3: field 2 (\"y\"): wanted a label from 0 to 1, as "
-                                       "the loss wants it, found \"5\""));
+  CHECK_THAT(LoadError(spec),
+             EndsWith("a.csv:5:3: field 2 (\"y\"): wanted a label from 0 to 1, as "
+                      "the loss wants it (label.positive_values names texts), found "
+                      "\"5\""));
   Bound(&spec, 0, 9, true);
   CHECK_THAT(LoadError(spec), Contains("a.csv:3:3") && Contains("an integer from 0 to 9") &&
                                   EndsWith("found \"0.5\""));
