@@ -91,7 +91,9 @@ TEST_CASE("the shards of a PS that does not come back move to the others", "[ps_
 // Tells of lost parameter servers.
 class Losses {
  public:
+  // A job that stands still because of them ends soon.
   void CountIn(ClusterOptions* options) {
+    options->recovery.cluster_timeout = absl::Seconds(30);
     options->on_event = [this](const ClusterEvent& e) {
       absl::MutexLock lock(&mu_);
       lost_ += e.kind == ClusterEvent::Kind::kPsLost;
@@ -124,7 +126,6 @@ TEST_CASE("shards move to a PS that was given up, when it comes back later than 
   Daemons daemons(files, 2, 1);
   // Nobody waits for a PS that is lost: not for as long as a process takes to start.
   ClusterOptions options = WithPolicy(PsLossPolicy::kRollback, absl::Milliseconds(1));
-  options.recovery.cluster_timeout = absl::Seconds(30);
   Losses losses;
   losses.CountIn(&options);
   const Cluster cluster = Connect(daemons, options);
@@ -147,7 +148,6 @@ TEST_CASE("a PS that is back with all that it had ends the wait of another that 
   const DataFiles files;
   Daemons daemons(files, 2, 1);
   ClusterOptions options = WithPolicy(PsLossPolicy::kRollback, absl::Minutes(10));
-  options.recovery.cluster_timeout = absl::Seconds(30);
   Losses losses;
   losses.CountIn(&options);
   const Cluster cluster = Connect(daemons, options);

@@ -21,7 +21,7 @@ namespace coxswain {
 namespace {
 
 constexpr int kWarmUpdates = 4;
-constexpr int kDeterministicWindow = 8;
+constexpr int kDeterministicWindow = 8;  // the default of train.consistency.window
 
 double Now() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
