@@ -182,10 +182,11 @@ struct SyncFitOptions {
 };
 std::unique_ptr<Workload> NewSyncFit(const SyncFitOptions& options);
 
-// Tickets, each of which adds 1 to its row of some tables, one on each PS, in steps that take
-// `replicas` of them. At the end each row is 1, and each table has taken each step once.
+// Tickets, each of which marks its row of some tables, one on each PS, with the number of its step,
+// in steps that take `replicas` of them. At the end each row has had one step, each table has taken
+// each step once, and all tables have taken the same tickets together.
 struct TicketOptions {
-  int64_t tickets = 100;
+  int64_t tickets = 100;  // at most 256
   uint32_t replicas = 3, backup = 0;
   bool free = false;
   int tables = 3;
