@@ -222,8 +222,6 @@ CoordinatorProcess::~CoordinatorProcess() {
 
 void CoordinatorProcess::Start() {
   ++job_->totals.coordinators;
-  // What was said of them was so before all went back to a checkpoint.
-  for (auto& [closure, effect] : job_->ended_early_) effect = Effect::kUnknown;
   const JobOptions& o = job_->options_;
   core::ControllerOptions options;
   for (int p = 0; p < job_->ps_used_; ++p) {
@@ -307,6 +305,9 @@ void CoordinatorProcess::OnStarted(const absl::Status& status) {
   }
   // The one that held the cluster until now may have written more.
   if (!FindCheckpoint()) return;
+  job_->in_charge_ = place_.life;
+  // What was said of them was so before all went back to a checkpoint.
+  for (auto& [closure, effect] : job_->ended_early_) effect = Effect::kUnknown;
   place_.world->Note(kNoteJob, 3, resumed_, [&] {
     return absl::StrCat(place_.life->name, " has its cluster",
                         resumed_ ? absl::StrCat(", resumes from ", manifest_path_) : "");
@@ -570,7 +571,8 @@ void CoordinatorProcess::ScheduleStep(int64_t closures) {
     step.push_back(job_->workload_->Closure(next_++));
     const ClosureId id = static_cast<ClosureId>(next_);
     open_.insert(id);
-    job_->ended_early_.erase(static_cast<int64_t>(id) - 1);  // before all went back
+    if (in_charge())
+      job_->ended_early_.erase(static_cast<int64_t>(id) - 1);  // before all went back
     numbers.push_back(MayEndEarly(&step.back()));
     if (numbers.back() == nullptr) numbers.back() = std::make_shared<std::atomic<ClosureId>>(0);
     done.push_back(Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
@@ -601,7 +603,7 @@ void CoordinatorProcess::Schedule(core::ClosureSpec spec) {
   const ClosureId id = spec.resumed != 0 ? spec.resumed : static_cast<ClosureId>(next_);
   open_.insert(id);
   // One of a checkpoint's steps, which is applied now, or ends early now.
-  if (spec.sync) job_->ended_early_.erase(static_cast<int64_t>(id) - 1);
+  if (spec.sync && in_charge()) job_->ended_early_.erase(static_cast<int64_t>(id) - 1);
   core::Controller::ClosureNumber number = MayEndEarly(&spec);
   controller_->Schedule(std::move(spec),
                         Guard([this, id](absl::StatusOr<std::vector<Tensor>> results) {
@@ -618,7 +620,7 @@ bool CoordinatorProcess::OnEndedEarly(ClosureId id, const absl::Status& status) 
   if (!asked || !effect) return false;
   ++job_->totals.ended_early;
   job_->totals.ended_unknown += *effect == Effect::kUnknown;
-  job_->ended_early_[static_cast<int64_t>(id) - 1] = *effect;
+  if (in_charge()) job_->ended_early_[static_cast<int64_t>(id) - 1] = *effect;
   return true;
 }
 

@@ -82,6 +82,9 @@ class CoordinatorProcess final : public Process {
   bool FindCheckpoint();
   // The program ends with an error; whoever started it starts it again.
   void Exit(const std::string& why, const absl::Status& status);
+  // The last one that got the cluster. Another one that still stands there, or goes on until it
+  // notices, changes nothing in what counts.
+  bool in_charge() const;
   void OnStarted(const absl::Status& status);
   // Whether checkpoints can be written, as programs do before they begin.
   void TryDirectory();
@@ -225,9 +228,12 @@ class Job {
   std::vector<int> ps_nodes_, worker_nodes_;
   std::vector<std::string> worker_addresses_;
   int ps_used_ = 0;
+  LifePtr in_charge_;
   std::map<int64_t, Effect> ended_early_;  // closures, by index
   bool finished_ = false;
 };
+
+inline bool CoordinatorProcess::in_charge() const { return job_->in_charge_ == place_.life; }
 
 inline bool CoordinatorProcess::tickets() const {
   return job_->workload_->TicketSteps().has_value();
