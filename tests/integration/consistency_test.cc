@@ -145,14 +145,16 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "backups, groups and microbatches keep every promise while workers, a parameter server and the "
-    "coordinator are killed",
+    "backups, groups, microbatches and a bound keep every promise while workers, a parameter "
+    "server "
+    "and the coordinator are killed",
     "[consistency]") {
   const struct {
     const char* consistency;
     int64_t updates;  // an epoch has 15 batches
   } kModes[] = {{"{mode: sync, replicas: 2, backup: 1}", 8},
                 {"{mode: hybrid, group_size: 2}", 8},
+                {"{mode: bounded, max_staleness: 2}", 15},
                 {"{accumulate: 4}", 4}};
   for (const auto& [consistency, updates] : kModes) {
     INFO(consistency);
