@@ -1,10 +1,11 @@
 // Checks a gradient on its way to a parameter server: all of its numbers must be finite.
 //
-//   CheckGradient(values f32, f64 or bf16; variable) -> values
+//   CheckGradient(values f32, f64 or bf16; variable, [what]) -> values
 //   CheckGradient(rows [n, ...], ids i64 [n]; variable, strategy, index, count, rows, row_begin)
 //       -> rows
 //
-// The output is the very same tensor. The error names the variable and, of rows, the id of the
+// The output is the very same tensor. The error names the variable, what of it this is ("the
+// gradient" where that is left out) and, of rows, the id of the
 // first that has a NaN or an infinite number. `ids` are those of the shard, number `index` of
 // `count`; the other attributes tell which ids these are of the whole variable, see UniqueShards.
 // Errors: InvalidArgument with the detail NotFinite. It has no gradient.
@@ -27,7 +28,10 @@
 namespace coxswain::kernels {
 namespace {
 
+constexpr char kWhatAttr[] = "what";
+
 struct Target {
+  std::string what = "the gradient";
   std::string variable;
   ShardIds ids;  // of rows
 };
@@ -35,6 +39,9 @@ struct Target {
 absl::StatusOr<Target> ParseTarget(const Attrs& attrs, bool by_id) {
   Target target;
   ASSIGN_OR_RETURN(target.variable, graph::GetAttr<std::string>(attrs, "variable"));
+  if (attrs.contains(kWhatAttr)) {
+    ASSIGN_OR_RETURN(target.what, graph::GetAttr<std::string>(attrs, kWhatAttr));
+  }
   if (!by_id) return target;
   ASSIGN_OR_RETURN(target.ids, ParseShardIds(attrs));
   return target;
@@ -71,13 +78,12 @@ std::string Number(const Tensor& values, int64_t at) {
   return std::isnan(number) ? "NaN" : number > 0 ? "infinite" : "minus infinite";
 }
 
-// `where`: of what it is the gradient.
-absl::Status Error(absl::string_view where, const Tensor& values, int64_t at,
-                   const NotFinite& detail) {
-  return WithNotFinite(
-      absl::InvalidArgumentError(absl::StrCat("the gradient of ", where, " is ", Number(values, at),
-                                              "; it is not applied")),
-      detail);
+// `where`: of what this is.
+absl::Status Error(absl::string_view what, absl::string_view where, const Tensor& values,
+                   int64_t at, const NotFinite& detail) {
+  return WithNotFinite(absl::InvalidArgumentError(absl::StrCat(
+                           what, " of ", where, " is ", Number(values, at), "; it is not applied")),
+                       detail);
 }
 
 std::string Variable(const std::string& name) { return absl::StrCat("variable '", name, "'"); }
@@ -113,7 +119,7 @@ class CheckGradientKernel final : public graph::Kernel {
       detail.id = target_.ids.Global(ids.data<int64_t>()[row]);
       where = absl::StrCat("table '", target_.variable, "', id ", *detail.id);
     }
-    return Error(where, values, at, detail);
+    return Error(target_.what, where, values, at, detail);
   }
 
   const Target target_;
@@ -124,17 +130,18 @@ class CheckGradientKernel final : public graph::Kernel {
 absl::Status CheckWholeGradient(const std::string& variable, const Tensor& gradient) {
   const int64_t at = FindNotFinite(gradient.dtype(), gradient.raw(), gradient.num_elements());
   if (at < 0) return absl::OkStatus();
-  return Error(Variable(variable), gradient, at, {variable, std::nullopt});
+  return Error(Target().what, Variable(variable), gradient, at, {variable, std::nullopt});
 }
 
 void RegisterCheckGradient(graph::OpRegistry* registry) {
-  registry->Register({.name = "CheckGradient",
-                      .min_inputs = 1,
-                      .max_inputs = 2,
-                      .on_host = true,
-                      .not_differentiable = true,
-                      .infer = InferCheckGradient,
-                      .attrs = {"variable", "strategy", "index", "count", "rows", "row_begin"}});
+  registry->Register(
+      {.name = "CheckGradient",
+       .min_inputs = 1,
+       .max_inputs = 2,
+       .on_host = true,
+       .not_differentiable = true,
+       .infer = InferCheckGradient,
+       .attrs = {"variable", kWhatAttr, "strategy", "index", "count", "rows", "row_begin"}});
   registry->RegisterKernel(
       "CheckGradient",
       [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {

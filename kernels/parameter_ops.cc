@@ -9,6 +9,7 @@
 //       the same for some rows; ids are unique
 //   AssignVariable(value; ...)                  the value replaces the shard
 //   AssignAddVariable(value; ...)               the value is added to it
+//   AssignMovingAverageVariable(value; rate, ...)   it becomes it + rate (value - it), 0 < rate <= 1
 //   FetchAddVariable(value; shard, variable, dtype, shape)   the same; returns what it was before
 //   ScatterAddVariable(ids i64 [n], rows [n, row...]; ...)   rows are added; an id may come twice
 //
@@ -17,8 +18,8 @@
 // instead of the values. Ids are local to the shard. With wire_dtype bf16 what is read of f32
 // travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
 // change a shard have no output, but for one: they stage an update, which is applied with all
-// others of the segment at its end. ApplyDense and ApplySparse have an attribute rate (1 when it is
-// left out), by which the optimizer multiplies its learning rate. The attribute update of ops that
+// others of the segment at its end. ApplyDense and ApplySparse have an attribute rate, too (1 when
+// it is left out), by which the optimizer multiplies its learning rate. The attribute update of ops that
 // change a shard (0 when it is left out) tells several updates of one shard apart; NumberUpdates
 // sets it. The ops that read have no gradient function: gradients are taken with respect to what
 // they return.
@@ -88,6 +89,14 @@ absl::Status InferWhole(graph::InferenceContext* c) {
   RETURN_IF_ERROR(ParseUpdateKey(c->attrs()).status());
   RETURN_IF_ERROR(ParseRate(c->attrs()).status());
   return ParseShardTarget(c->attrs()).status();
+}
+
+absl::Status InferMovingAverage(graph::InferenceContext* c) {
+  RETURN_IF_ERROR(InferWhole(c));
+  RETURN_IF_ERROR(WantDType(*c, 0, {DType::kF32, DType::kF64}));
+  ASSIGN_OR_RETURN(const double rate, ParseRate(c->attrs()));
+  if (rate <= 1) return absl::OkStatus();
+  return c->Error(absl::StrCat("attribute 'rate': wanted at most 1, found ", rate));
 }
 
 absl::Status InferRows(graph::InferenceContext* c) {
@@ -271,16 +280,18 @@ void RegisterRead(graph::OpRegistry* registry, const char* name, int inputs,
 
 void RegisterUpdate(graph::OpRegistry* registry, const char* name, graph::Update::Kind kind,
                     bool rows) {
-  const bool gradient = kind == graph::Update::Kind::kDense || kind == graph::Update::Kind::kSparse;
+  const bool average = kind == graph::Update::Kind::kAssignMovingAverage;
   std::vector<std::string> attrs = {"shard", "variable", function::kUpdateAttr};
-  if (gradient) attrs.push_back(kRateAttr);
+  if (TakesGradient(kind) || average) attrs.push_back(kRateAttr);
   registry->Register({.name = name,
                       .min_inputs = rows ? 2 : 1,
                       .max_inputs = (rows ? 2 : 1) + (TakesGradient(kind) ? 1 : 0),
                       .stateful = true,
                       .on_parameter_server = true,
                       .not_differentiable = true,
-                      .infer = rows ? InferRows : InferWhole,
+                      .infer = rows      ? InferRows
+                               : average ? InferMovingAverage
+                                         : InferWhole,
                       .attrs = std::move(attrs)});
   registry->RegisterKernel(
       name,
@@ -302,6 +313,8 @@ void RegisterParameterOps(graph::OpRegistry* registry) {
   RegisterUpdate(registry, "ApplySparse", graph::Update::Kind::kSparse, true);
   RegisterUpdate(registry, "AssignVariable", graph::Update::Kind::kAssign, false);
   RegisterUpdate(registry, "AssignAddVariable", graph::Update::Kind::kAssignAdd, false);
+  RegisterUpdate(registry, "AssignMovingAverageVariable", graph::Update::Kind::kAssignMovingAverage,
+                 false);
   AddFetchAdd(registry);
   RegisterUpdate(registry, "ScatterAddVariable", graph::Update::Kind::kScatterAdd, true);
 }

@@ -26,7 +26,7 @@ absl::StatusOr<ShardTarget> ParseShardTarget(const Attrs& attrs);
 absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs);
 
 // The attribute of ops that apply a gradient: by what the shard's optimizer multiplies its learning
-// rate. 1 when it is left out. Errors: InvalidArgument unless it is above 0 and finite.
+// rate; and of a moving average: its share of the way. 1 when it is left out. Errors: InvalidArgument unless it is above 0 and finite.
 inline constexpr char kRateAttr[] = "rate";
 absl::StatusOr<double> ParseRate(const Attrs& attrs);
 

@@ -172,6 +172,8 @@ class Shard {
   template <typename T>
   void Assign(const T* values);
   template <typename T>
+  void MoveTowards(const T* values, T share);
+  template <typename T>
   void Add(const int64_t* ids, int64_t n, const T* values);
   template <typename T>
   void ApplySparse(const int64_t* ids, int64_t n, const T* gradient, const Numbers& at);

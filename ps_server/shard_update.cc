@@ -50,6 +50,17 @@ absl::Status Shard::Validate(const graph::Update& update) const {
   if (IsGradient(update.kind) && optimizer_.none()) {
     return Invalid("got a gradient, but the variable has no optimizer");
   }
+  if (update.kind == graph::Update::Kind::kAssignMovingAverage) {
+    const DType stored = layout_.dtype();
+    if (stored != DType::kF32 && stored != DType::kF64) {
+      return Invalid(absl::StrCat("got a moving average, wanted f32 or f64 for it, and it has ",
+                                  DTypeName(stored)));
+    }
+    if (!(update.rate > 0 && update.rate <= 1)) {
+      return Invalid(
+          absl::StrCat("a moving average's rate: wanted 0 < rate <= 1, found ", update.rate));
+    }
+  }
   const DType dtype = layout_.value_dtype();
   if (hash_ != nullptr && !HasIds(update.kind)) {
     return Invalid("a hash table is updated by ids, not as a whole");
@@ -218,6 +229,9 @@ void Shard::ApplyOne(const graph::Update& update, const Numbers& shared) {
       return Assign(values);
     case graph::Update::Kind::kAssignAdd:
       return Add(nullptr, rows(), values);
+    case graph::Update::Kind::kAssignMovingAverage:
+      if constexpr (std::is_floating_point_v<T>) MoveTowards(values, static_cast<T>(update.rate));
+      return;
     case graph::Update::Kind::kScatterAdd:
       return Add(update.ids.data<int64_t>(), update.ids.num_elements(), values);
   }
@@ -235,6 +249,19 @@ void Shard::Assign(const T* values) {
   }
   for (int64_t r = 0; r < rows(); ++r) {
     std::copy_n(values + r * width, width, reinterpret_cast<T*>(to.Row(r)));
+  }
+}
+
+// Between the two numbers, whatever other updates came before: so what has been positive stays so.
+template <typename T>
+void Shard::MoveTowards(const T* values, T share) {
+  const PartPlace to = Place(0);
+  TouchRange(0, rows());
+  const int64_t width = layout_.row_elements();
+  for (int64_t r = 0; r < rows(); ++r) {
+    T* const row = reinterpret_cast<T*>(to.Row(r));
+    const T* const towards = values + r * width;
+    for (int64_t e = 0; e < width; ++e) row[e] += share * (towards[e] - row[e]);
   }
 }
 

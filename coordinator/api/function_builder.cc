@@ -359,11 +359,13 @@ std::vector<Output> FunctionBuilder::State::PartsOf(const VariableInfo& info, Ou
 }
 
 void FunctionBuilder::State::WriteWhole(const std::string& op, const VariableInfo& info,
-                                        Output value) {
+                                        Output value, const Attrs& more) {
   if (!Owns(info)) return;
   const std::vector<Output> parts = PartsOf(info, value);
   for (size_t s = 0; s < info.shards.size(); ++s) {
-    graph.Target(op, {parts[s]}, ShardAttrs(info.shards[s]));
+    Attrs attrs = ShardAttrs(info.shards[s]);
+    attrs.insert(more.begin(), more.end());
+    graph.Target(op, {parts[s]}, std::move(attrs));
   }
 }
 
@@ -381,6 +383,19 @@ Operation FunctionBuilder::Assign(const Variable& variable, Output value) {
 
 Operation FunctionBuilder::AssignAdd(const Variable& variable, Output value) {
   return Updates([&] { state_->WriteWhole("AssignAddVariable", variable.info(), value); });
+}
+
+Operation FunctionBuilder::AssignMovingAverage(const Variable& variable, Output value,
+                                               double decay) {
+  if (!(decay >= 0 && decay < 1)) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("AssignMovingAverage of '", variable.info().name,
+                                                 "': wanted 0 <= decay < 1, found ", decay)));
+    return {};
+  }
+  return Updates([&] {
+    state_->WriteWhole("AssignMovingAverageVariable", variable.info(), value,
+                       {{"rate", 1 - decay}});
+  });
 }
 
 Output FunctionBuilder::FetchAdd(const Variable& variable, Output value) {

@@ -45,7 +45,8 @@ struct FunctionBuilder::State {
   // `whole`, of the variable's shape, cut as its shards are.
   std::vector<Output> PartsOf(const VariableInfo& info, Output whole);
   // An update of each shard by its part of `value`.
-  void WriteWhole(const std::string& op, const VariableInfo& info, Output value);
+  void WriteWhole(const std::string& op, const VariableInfo& info, Output value,
+                  const Attrs& more = {});
   // The updates that were added since there were so many of them.
   std::vector<int> UpdatesSince(size_t count) const {
     const std::vector<int>& all = graph.function().targets;

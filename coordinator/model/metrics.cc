@@ -1,10 +1,25 @@
 #include "coordinator/model/metrics.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 
 namespace coxswain::model {
+namespace {
+
+int64_t CountNotFinite(const Measured& measured) {
+  const auto& numbers = measured.prediction;
+  int64_t count = 0;
+  for (size_t at = 0; at < numbers.size(); at += static_cast<size_t>(measured.classes)) {
+    const auto of_example = numbers.subspan(at, static_cast<size_t>(measured.classes));
+    count += !std::all_of(of_example.begin(), of_example.end(),
+                          [](float number) { return std::isfinite(number); });
+  }
+  return count;
+}
+
+}  // namespace
 
 MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics,
                                      Bootstrap* bootstrap)
@@ -21,9 +36,11 @@ void MetricAccumulator::Add(const Measured& measured, int64_t examples, size_t t
   }
   if (bootstrap_ != nullptr) bootstrap_->Add(measured);
   if (task == 0) examples_ += examples;  // all tasks have the same ones
-  if (task >= totals_.size()) totals_.resize(task + 1, 0);
-  for (const float weight : measured.weight) totals_[task] += static_cast<double>(weight);
-  if (measured.weight.empty()) totals_[task] += static_cast<double>(examples);
+  if (task >= tasks_.size()) tasks_.resize(task + 1);
+  Task& of = tasks_[task];
+  for (const float weight : measured.weight) of.total += static_cast<double>(weight);
+  if (measured.weight.empty()) of.total += static_cast<double>(examples);
+  of.not_finite += CountNotFinite(measured);
 }
 
 void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks,
@@ -81,8 +98,9 @@ std::map<std::string, double> MetricAccumulator::Compute() const {
   std::map<std::string, double> values;
   if (examples_ == 0) return values;
   for (const Entry& entry : metrics_) {
-    const double all = total(entry.task);
-    values[entry.name] = all > 0 ? entry.metric->Value(all) : std::nan("");
+    const Task task = OfTask(entry.task);
+    const bool defined = task.total > 0 && task.not_finite == 0;
+    values[entry.name] = defined ? entry.metric->Value(task.total) : std::nan("");
   }
   return values;
 }
@@ -90,8 +108,16 @@ std::map<std::string, double> MetricAccumulator::Compute() const {
 std::map<std::string, std::string> MetricAccumulator::Undefined() const {
   std::map<std::string, std::string> reasons;
   for (const Entry& entry : metrics_) {
-    const bool none_count = examples_ > 0 && !(total(entry.task) > 0);
-    std::string why = none_count ? "all weights are 0" : entry.metric->WhyUndefined();
+    const Task task = OfTask(entry.task);
+    std::string why;
+    if (examples_ > 0 && !(task.total > 0)) {
+      why = "all weights are 0";
+    } else if (task.not_finite > 0) {
+      why = absl::StrCat("the model's prediction of ", task.not_finite, " of ", examples_,
+                         " examples is no finite number");
+    } else {
+      why = entry.metric->WhyUndefined();
+    }
     if (!why.empty()) reasons[entry.name] = std::move(why);
   }
   return reasons;

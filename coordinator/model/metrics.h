@@ -45,7 +45,8 @@ class MetricAccumulator {
   absl::Status AddLoss(const Tensor& loss, const Tensor& pairs);
 
   // Values by name. Metrics without examples are missing; a metric that is not defined for these
-  // examples is NaN.
+  // examples is NaN, and so are all of predictions of which one is no finite number: that one is
+  // neither right nor wrong.
   std::map<std::string, double> Compute() const;
   // The reasons why metrics are undefined, by name: "all labels are 0".
   std::map<std::string, std::string> Undefined() const;
@@ -59,13 +60,16 @@ class MetricAccumulator {
   };
 
   void Add(const Measured& measured, int64_t examples, size_t task = 0);
-  // Of the weights of a task's examples.
-  double total(size_t task) const { return task < totals_.size() ? totals_[task] : 0; }
+  struct Task {
+    double total = 0;        // of the examples' weights
+    int64_t not_finite = 0;  // examples whose prediction is no finite number
+  };
+  Task OfTask(size_t task) const { return task < tasks_.size() ? tasks_[task] : Task(); }
 
   std::vector<Entry> metrics_;
   Bootstrap* bootstrap_;
   int64_t examples_ = 0;
-  std::vector<double> totals_;  // by task
+  std::vector<Task> tasks_;
 };
 
 }  // namespace coxswain::model

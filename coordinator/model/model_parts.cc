@@ -391,8 +391,8 @@ Output ModelParts::OverBatch(FunctionBuilder& f, const std::string& layers, size
   if (training_) {
     const Output mean_of_batch = f.Mean(x, {0});
     const Output variance_of_batch = f.Mean(f.Square(f.Sub(x, mean_of_batch)), {0});
-    MoveState(f, MeanName(layers, i), f.Sub(mean_of_batch, mean), 1 - norm.momentum);
-    MoveState(f, VarianceName(layers, i), f.Sub(variance_of_batch, variance), 1 - norm.momentum);
+    MoveState(f, MeanName(layers, i), mean_of_batch, norm.momentum);
+    MoveState(f, VarianceName(layers, i), variance_of_batch, norm.momentum);
     mean = mean_of_batch;
     variance = variance_of_batch;
   }
@@ -400,18 +400,17 @@ Output ModelParts::OverBatch(FunctionBuilder& f, const std::string& layers, size
   return f.Mul(f.Sub(x, mean), root);
 }
 
-// An update as any other: it is in the shard's ledger, and so is applied once.
+// An update as any other: it is in the shard's ledger, and so is applied once. The parameter server
+// moves what it has then. Of what the step has read, a difference may be late: several such moves
+// one after the other go too far, and a variance below 0 is not far from there.
 void ModelParts::MoveState(FunctionBuilder& f, const std::string& name, Output towards,
-                           double share) const {
+                           double momentum) const {
   const auto it = dense_.find(name);
   if (it == dense_.end()) return;  // DenseValue has said so
-  // What the batches of a step add is summed. Nobody knows here whether it is an epoch's last one,
-  // which may have fewer and then moves the state less.
-  const Consistency& consistency = job_.train.consistency;
-  const double batches = consistency.in_steps() ? static_cast<double>(consistency.batches()) : 1;
   // One number that is too large to be squared would be in the state for ever.
-  const Output finite = f.Op("CheckGradient", {towards}, {{"variable", name}});
-  f.AssignAdd(it->second, f.Mul(finite, f.Scalar(static_cast<float>(share / batches))));
+  const Output finite =
+      f.Op("CheckGradient", {towards}, {{"variable", name}, {"what", "the value"}});
+  f.AssignMovingAverage(it->second, finite, momentum);
 }
 
 absl::Status ModelParts::CreateNorm(const std::string& name, int64_t width) {

@@ -178,7 +178,8 @@ class ModelParts {
                     const LayerStyle& style, Output x) const;
   Output OverBatch(FunctionBuilder& f, const std::string& layers, size_t i, const BatchNorm& norm,
                    Output x) const;
-  void MoveState(FunctionBuilder& f, const std::string& name, Output towards, double share) const;
+  void MoveState(FunctionBuilder& f, const std::string& name, Output towards,
+                 double momentum) const;
 
   VariableMaker* const variables_;
   const job::JobSpec job_;

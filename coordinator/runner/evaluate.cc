@@ -232,6 +232,7 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
       evaluation.intervals.clear();
       if (bootstrap && measured.ok()) {
         evaluation.intervals = bootstrap->Intervals(OwnPool().get());
+        for (const auto& [name, why] : evaluation.undefined) evaluation.intervals.erase(name);
       }
     }
     RETURN_IF_ERROR(measured);

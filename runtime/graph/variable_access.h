@@ -18,7 +18,8 @@ struct Update {
     kSparse,     // ids: i64 [n], unique; values: gradient rows [n, ...]
     kAssign,     // values replace the shard
     kAssignAdd,  // values are added
-    kScatterAdd  // ids: i64 [n]; values: rows that are added (no optimizer)
+    kAssignMovingAverage,  // each number goes towards that of values, by the share `rate` of the way
+    kScatterAdd            // ids: i64 [n]; values: rows that are added (no optimizer)
   };
   Kind kind = Kind::kDense;
   ShardId shard = 0;
@@ -28,7 +29,8 @@ struct Update {
   // its schedule.
   double learning_rate = -1;
   uint32_t key = 0;  // which of the function's updates of this shard it is, see NumberUpdates
-  double rate = 1;   // of a gradient: by what the optimizer multiplies its learning rate
+  // Of a gradient: by what the optimizer multiplies its learning rate. Of a moving average: 0..1.
+  double rate = 1;
 };
 
 class VariableAccess {

@@ -68,6 +68,13 @@ OP_CASES(parameter_ops) {
                     .attrs = ReadOf(5, {3}),
                     .expected = {F32({3}, {7, 8, 9})},
                     .variables = variables});
+  Attrs half = ShardOf(5);
+  half["rate"] = 0.5;
+  cases->push_back({.op = "AssignMovingAverageVariable",
+                    .label = "a vector",
+                    .inputs = {whole},
+                    .attrs = half,
+                    .variables = variables});
   cases->push_back({.op = "ApplyDense",
                     .label = "a vector, with a learning rate",
                     .inputs = {whole, F32({}, {0.5f})},

@@ -102,6 +102,15 @@ TEST_CASE("gradients reach the shard with what multiplies its learning rate") {
     CHECK(absl::IsInvalidArgument(refused));
     CHECK(absl::StrContains(refused.message(), "'rate'"));
   }
+  // A moving average goes no further than to what it is of.
+  attrs["rate"] = 0.25;
+  REQUIRE(RunUpdate("AssignMovingAverageVariable", {F32({2}, {1, 2})}, attrs, &shards).ok());
+  CHECK(shards.staged[2].kind == graph::Update::Kind::kAssignMovingAverage);
+  CHECK(shards.staged[2].rate == 0.25);
+  attrs["rate"] = 1.5;
+  const absl::Status too_far =
+      RunUpdate("AssignMovingAverageVariable", {F32({2}, {1, 2})}, attrs, &shards);
+  CHECK(absl::StrContains(too_far.message(), "wanted at most 1, found 1.5"));
   // What is assigned has none.
   attrs["rate"] = 0.25;
   CHECK_FALSE(RunUpdate("AssignVariable", {F32({2}, {1, 2})}, attrs, &shards).ok());
@@ -116,6 +125,7 @@ TEST_CASE("updates reach the shard with their kind, ids and values") {
                  {"ApplySparse", graph::Update::Kind::kSparse, true},
                  {"AssignVariable", graph::Update::Kind::kAssign, false},
                  {"AssignAddVariable", graph::Update::Kind::kAssignAdd, false},
+                 {"AssignMovingAverageVariable", graph::Update::Kind::kAssignMovingAverage, false},
                  {"ScatterAddVariable", graph::Update::Kind::kScatterAdd, true}};
   for (const auto& u : updates) {
     CAPTURE(u.op);

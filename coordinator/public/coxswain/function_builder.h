@@ -138,6 +138,10 @@ class FunctionBuilder {
   // Of a variable of several shards each takes its part once, but not all at the same moment.
   Operation Assign(const Variable& variable, Output value);
   Operation AssignAdd(const Variable& variable, Output value);
+  // TensorFlow's assign_moving_average: variable = decay variable + (1 - decay) value, computed from
+  // what the variable is when the update is applied, however many others came since the function
+  // read it. Of f32 and f64. Errors (sticky): InvalidArgument unless 0 <= decay < 1.
+  Operation AssignMovingAverage(const Variable& variable, Output value, double decay);
   // Adds to one number and returns what it was before: no two closures get the same number, and one
   // that is tried again gets the one that it had, but anew after the loss of a PS. The closures of
   // a kSync step all get the number from before it; steps of kHybrid and of microbatches take no

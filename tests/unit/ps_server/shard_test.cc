@@ -1,10 +1,12 @@
 #include "ps_server/shard.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "ps_server/shard_snapshot.h"
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/shards.h"
@@ -189,6 +191,43 @@ TEST_CASE("adding a variable to itself doubles it") {
   const auto shard = Make(WholeOf(variable));
   Apply(shard.get(), UpdateOf(Kind::kAssignAdd, 1, shard->Read().value()));
   CHECK(ValuesOf<float>(shard->Read().value()) == std::vector<float>(4, 2));
+}
+
+// A difference that is added goes by what was read: with several under way a moving average leaves
+// the range of all that it is of.
+TEST_CASE("a moving average stays between what it was and what it goes to, whoever else moves it") {
+  proto::VariableSpec variable = VariableOf("v", {2}, false, {});
+  const auto shard = Make(WholeOf(variable));
+  graph::Update update =
+      UpdateOf(Kind::kAssignMovingAverage, 1, Tensor::FromVector<float>({8, -4}, Shape{2}).value());
+  update.rate = 0.75;
+  float wanted[2] = {0, 0};
+  for (int i = 0; i < 6; ++i) {
+    Apply(shard.get(), update);
+    wanted[0] += 0.75f * (8 - wanted[0]);
+    wanted[1] += 0.75f * (-4 - wanted[1]);
+    CHECK(ValuesOf<float>(shard->Read().value()) == std::vector<float>{wanted[0], wanted[1]});
+    CHECK(wanted[0] < 8);
+  }
+  CHECK(shard->applied() == 6);
+  CHECK(shard->gradient_steps() == 0);
+  for (const double rate : {0.0, 1.5, -1.0, std::nan("")}) {
+    update.rate = rate;
+    const absl::Status refused = shard->Validate(update);
+    CHECK(absl::IsInvalidArgument(refused));
+    CHECK(absl::StrContains(refused.message(), "0 < rate <= 1"));
+  }
+}
+
+TEST_CASE("a moving average is of f32 or f64") {
+  graph::Update update = UpdateOf(Kind::kAssignMovingAverage, 1, Ids({1}));
+  update.rate = 0.5;
+  const auto counter = Make(WholeOf(VariableOf("n", {1}, false, {}, DType::kI64)));
+  CHECK(absl::StrContains(counter->Validate(update).message(), "wanted f32 or f64"));
+  const auto f64 = Make(WholeOf(VariableOf("d", {1}, false, {}, DType::kF64)));
+  update.values = Tensor::FromVector<double>({3});
+  Apply(f64.get(), update);
+  CHECK(ValuesOf<double>(f64->Read().value()) == std::vector<double>{1.5});
 }
 
 TEST_CASE("gathered rows are those asked for, in order, for any width and dtype") {

@@ -303,6 +303,27 @@ TEST_CASE("a step is one step of the optimizer, of the mean where that is wanted
   CHECK(Values(store, 3)[0] == 3);  // a counter counts closures all the same
 }
 
+TEST_CASE("each closure of a step moves a moving average, one after the other", "[sync]") {
+  for (const bool each : {false, true}) {
+    ShardStore store;
+    REQUIRE(store.Add(WholeOf(VariableOf("v", {1}, false, {}), 1)).ok());
+    SyncStep step = kStep;
+    step.each = each;
+    float wanted = 0;
+    for (const ClosureId closure : kClosures) {
+      const auto towards = static_cast<float>(closure);
+      graph::Update update = UpdateOf(Kind::kAssignMovingAverage, 1, Floats({towards}, Shape{1}));
+      update.rate = 0.5;
+      SegmentTransaction segment(&store);
+      REQUIRE(segment.Stage(std::move(update)).ok());
+      REQUIRE(segment.Hold(step, closure).ok());
+      wanted += 0.5f * (towards - wanted);
+    }
+    for (const ClosureId closure : kClosures) Tell(&store, closure, step);
+    CHECK(Values(store, 1) == std::vector<float>{wanted});
+  }
+}
+
 TEST_CASE("a step of one closure gives the bits of an asynchronous one", "[sync]") {
   const SyncStep one{.first = 9, .count = 1, .after = 5, .mean = true};
   ShardStore sync, async;

@@ -80,6 +80,34 @@ TEST_CASE("scores of a model that has diverged have no area under the curve", "[
   CHECK(AreaUnderCurve({{inf, 1.0f}, {0.2f, 0.0f}, {-inf, 0.0f}}) == 1);
 }
 
+// A NaN is no chance of at most 1/2, so it is not a right prediction of label 0 either.
+TEST_CASE(
+    "a prediction that is no number leaves all metrics of its task undefined, with the reason",
+    "[metrics]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  MetricAccumulator m({Spec("accuracy"), Spec("logloss"), Spec("rmse")});
+  REQUIRE(m.AddPredictions(Tensor::FromVector<float>({0.2f, nan, nan}),
+                           Tensor::FromVector<float>({0, 0, 1}))
+              .ok());
+  REQUIRE(m.AddPredictions(Tensor::FromVector<float>({0.7f}), Tensor::FromVector<float>({1})).ok());
+  for (const auto& [name, value] : m.Compute()) {
+    INFO(name);
+    CHECK(std::isnan(value));
+    CHECK(m.Undefined().at(name) ==
+          "the model's prediction of 2 of 4 examples is no finite number");
+  }
+  CHECK(m.Undefined().size() == 3);
+}
+
+TEST_CASE("of classes, one score that is no number is enough for that", "[metrics]") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  MetricAccumulator m({Spec("accuracy")});
+  const Tensor scores = Tensor::FromVector<float>({0.1f, 0.9f, nan, 0.5f}, Shape{2, 2}).value();
+  REQUIRE(m.AddPredictions(scores, Tensor::FromVector<float>({1, 1})).ok());
+  CHECK(m.Undefined().at("accuracy") ==
+        "the model's prediction of 1 of 2 examples is no finite number");
+}
+
 TEST_CASE("metrics of single predictions match their formulas over all batches", "[metrics]") {
   MetricAccumulator m({Spec("rmse"), Spec("accuracy"), Spec("logloss"), Spec("auc")});
   CHECK(m.Compute().empty());  // of no examples
