@@ -21,7 +21,7 @@ void ClosureTable::Resume(const checkpoint::Manifest& manifest) {
   steps_scheduled_ = manifest.steps;
   for (const checkpoint::CheckpointClosure& closure : manifest.closures) {
     pending.push_back(closure.id);
-    resumed_after_[closure.id] = closure.after;
+    resumed_.emplace(closure.id, closure);
     steps_scheduled_ -= closure.steps;
   }
   steps_ = steps_scheduled_;
@@ -46,7 +46,7 @@ absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates)
       return absl::InvalidArgumentError(
           absl::StrCat("closure ", id, " is none that the checkpoint wants to run again"));
     }
-    closure.after = resumed_after_[id];
+    closure.after = resumed_.extract(id).mapped().after;
     dispatcher_.SetAfter(id, closure.after);
   } else if (dispatcher_.restored_left() > 0) {
     // Otherwise shards may lack these closures for ever, and no closure after them would ever be
@@ -490,6 +490,17 @@ void ClosureTable::Trim(ClosureId first) {
 }
 
 // The closures that some shard may lack.
+// A program that was resumed schedules them one after the other. Until then no shard has them.
+void ClosureTable::AddResumed(checkpoint::Manifest* manifest) const {
+  if (resumed_.empty()) return;
+  for (const auto& [id, closure] : resumed_) {
+    manifest->closures.push_back(closure);
+    manifest->steps += closure.steps;
+  }
+  std::sort(manifest->closures.begin(), manifest->closures.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+}
+
 absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& name_of,
                                     checkpoint::Manifest* manifest) const {
   if (!log_.Covers(manifest->low_water)) {
@@ -530,6 +541,7 @@ absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& na
     c.arguments = spec.arguments;
     manifest->closures.push_back(std::move(c));
   }
+  AddResumed(manifest);
   return absl::OkStatus();
 }
 

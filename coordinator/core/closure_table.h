@@ -238,6 +238,7 @@ class ClosureTable {
   void Follow(PlanId plan, SyncStep* step);
   // Adds a closure that is open, for the first time or again, to the member tables.
   void Enter(ClosureId id, const Closure& closure);
+  void AddResumed(checkpoint::Manifest* manifest) const;
   bool MayEndEarly(const SyncStep& step) const;
   // The step that the closure waits for at the PS; 0: none. The one before may have been cancelled
   // before it began, and the one before that may be open still.
@@ -262,7 +263,8 @@ class ClosureTable {
   std::vector<PlanId> unused_;
   std::vector<DoneFn> awaiting_;
   std::set<std::pair<absl::Duration, ClosureId>> expiring_;  // by the time that is looked at them
-  std::map<ClosureId, ClosureId> resumed_after_;
+  // Those of the checkpoint that was resumed from which the program has not scheduled yet.
+  std::map<ClosureId, checkpoint::CheckpointClosure> resumed_;
   // The examples of closures with updates that are over, of all sessions. Examples of open closures
   // are counted separately, so the same examples may be in several closures of which some are
   // cancelled: for example when a ticket is scheduled again before its old closure has ended.

@@ -305,9 +305,12 @@ void CoordinatorProcess::OnStarted(const absl::Status& status) {
   }
   // The one that held the cluster until now may have written more.
   if (!FindCheckpoint()) return;
-  job_->in_charge_ = place_.life;
-  // What was said of them was so before all went back to a checkpoint.
-  for (auto& [closure, effect] : job_->ended_early_) effect = Effect::kUnknown;
+  // One that stood still while a later one was started may hear only now that it has the cluster.
+  if (job_->in_charge_ == nullptr || job_->in_charge_->number < place_.life->number) {
+    job_->in_charge_ = place_.life;
+    // What was said of them was so before all went back to a checkpoint.
+    for (auto& [closure, effect] : job_->ended_early_) effect = Effect::kUnknown;
+  }
   place_.world->Note(kNoteJob, 3, resumed_, [&] {
     return absl::StrCat(place_.life->name, " has its cluster",
                         resumed_ ? absl::StrCat(", resumes from ", manifest_path_) : "");
@@ -440,7 +443,7 @@ void CoordinatorProcess::Resume() {
 void CoordinatorProcess::ScheduleResumed(size_t from) {
   const auto functions = job_->workload_->Functions();
   for (size_t i = from; i < manifest_.closures.size(); ++i) {
-    if (tickets() && i > from && place_.world->random().Chance(0.1)) {
+    if (i > from && place_.world->random().Chance(0.1)) {
       // The program's thread is held up.
       place_.world->Schedule(absl::Milliseconds(place_.world->random().Between(0, 200)),
                              place_.life, [this, i] { ScheduleResumed(i); });
@@ -464,7 +467,7 @@ void CoordinatorProcess::ScheduleResumed(size_t from) {
       Schedule(std::move(spec));
     }
   }
-  tickets_.resumed = true;
+  all_resumed_ = true;
   WriteBeside();
   ScheduleMore();
 }
@@ -542,6 +545,7 @@ bool CoordinatorProcess::WrittenBefore() {
 }
 
 void CoordinatorProcess::ScheduleMore() {
+  if (!all_resumed_) return;
   if (tickets()) {
     ScheduleTickets();
     return;

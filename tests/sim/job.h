@@ -135,10 +135,10 @@ class CoordinatorProcess final : public Process {
   size_t registered_ = 0;  // per-worker values, then functions
   int64_t next_ = 0;       // closure to schedule, by index
   std::set<ClosureId> open_;
+  bool all_resumed_ = false;  // the manifest's closures are scheduled
   struct Tickets {
     std::deque<int64_t> waiting;  // to be scheduled
     std::set<int64_t> done;
-    bool resumed = false;  // the manifest's closures are scheduled
   };
   Tickets tickets_;
   int64_t written_before_ = -1;  // the closure before which rows were written last

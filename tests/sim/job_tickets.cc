@@ -56,7 +56,7 @@ void CoordinatorProcess::ScheduleResumedTicket(core::ClosureSpec spec) {
 }
 
 void CoordinatorProcess::ScheduleTickets() {
-  if (!tickets_.resumed) return;
+  if (!all_resumed_) return;
   const SyncStep kind = *job_->workload_->TicketSteps();
   while (open_.size() < static_cast<size_t>(job_->options_.window) && !tickets_.waiting.empty()) {
     // One that is short comes last: when nothing may come back any more.

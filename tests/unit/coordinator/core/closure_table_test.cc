@@ -239,6 +239,41 @@ TEST_CASE("closures of the checkpoint come before any other, under their numbers
   CHECK(t.Run(Spec(kAdds)) == 9);
 }
 
+// A resumed program schedules them one after the other, and a checkpoint may be due at any time: what
+// is in no checkpoint runs never again once the program is killed once more.
+TEST_CASE("a checkpoint has the closures of the one before that are not scheduled again yet",
+          "[closure_table]") {
+  checkpoint::Manifest before;
+  before.low_water = 5;
+  before.next_closure = 9;
+  before.steps = 20;
+  for (const ClosureId id : {5, 6, 8}) {
+    checkpoint::CheckpointClosure pending;
+    pending.id = id;
+    pending.function = "f";
+    pending.steps = 2;
+    pending.seed = 100 + id.number();
+    pending.after = 4;
+    before.closures.push_back(pending);
+  }
+  Table t;
+  t.Resume(before);
+  ClosureSpec resumed = Spec(kAdds, {}, 2);
+  resumed.resumed = 6;
+  resumed.seed = 106;
+  t.Run(resumed);
+  const checkpoint::Manifest manifest = t.Described(5);
+  REQUIRE(manifest.closures.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(manifest.closures[i].id == before.closures[i].id);
+    CHECK(manifest.closures[i].seed == before.closures[i].seed);
+    CHECK(manifest.closures[i].steps == 2);
+    CHECK(manifest.closures[i].after == 4);
+  }
+  CHECK(manifest.steps == 20);
+  CHECK(manifest.next_closure == 9);
+}
+
 TEST_CASE("what a closure with updates draws depends on its place among these alone",
           "[closure_table]") {
   const auto seed_of = [](Table* t, PlanId plan) {
