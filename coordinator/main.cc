@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <iostream>
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/command_list.h"
@@ -91,6 +92,14 @@ int WrongUsage(CLI::App& app, const CLI::ParseError& error) {
   return coxswain::cli::kExitUsage;
 }
 
+// What is printed may still lie in a buffer, and the disk that it goes to may be full.
+int Finish(int code) {
+  const bool printed = std::cout.flush().good() && std::fflush(stdout) == 0 && !std::ferror(stdout);
+  if (printed || code != coxswain::cli::kExitDone) return code;
+  std::fprintf(stderr, "error: cannot write stdout\n");
+  return coxswain::cli::kExitJobFailed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,7 +122,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() != 0) return WrongUsage(app, e);
     app.exit(e);  // prints the help that was asked for
-    return coxswain::cli::kExitDone;
+    return Finish(coxswain::cli::kExitDone);
   }
-  return run();
+  return Finish(run());
 }

@@ -27,6 +27,10 @@ absl::StatusOr<checkpoint::SafetensorsFile> OpenChecked(env::FileSystem* files,
                                                         uint32_t crc32) {
   const auto mapped = files->Map(path);
   if (absl::IsNotFound(mapped.status())) return mapped.status();
+  // The file may be whole: it is the task that cannot read it, and none of the older ones either.
+  if (absl::IsPermissionDenied(mapped.status()) || absl::IsResourceExhausted(mapped.status())) {
+    return mapped.status();
+  }
   // Not the job's end: an older checkpoint may be readable.
   if (!mapped.ok()) return absl::DataLossError(mapped.status().message());
   const Buffer content = *mapped;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -18,6 +20,7 @@ std::mutex g_mu;
 std::function<void()>* g_interrupt = nullptr;
 std::function<void()>* g_hangup = nullptr;
 std::atomic<int> g_signals{0};
+std::string* g_resume = nullptr;
 bool g_nohup = false;  // SIGHUP was ignored from the start
 
 sigset_t Signals() {
@@ -47,6 +50,10 @@ void WaitForSignals() {
     const int before = g_signals.fetch_add(1);
     std::lock_guard<std::mutex> lock(g_mu);
     // Nobody to ask, or asked before: the user means it.
+    if (before == 0 && g_interrupt == nullptr && g_resume != nullptr) {
+      std::fprintf(stderr, "interrupted; resume with\n  %s\n", g_resume->c_str());
+      _exit(kExitResumable);
+    }
     if (before > 0 || g_interrupt == nullptr) _exit(kExitInterrupted);
     (*g_interrupt)();
   }
@@ -63,7 +70,13 @@ void StartInterruptThread() {
   // what is ignored.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
   std::thread(WaitForSignals).detach();
+}
+
+void InterruptedJobResumes(const std::string& command) {
+  std::lock_guard<std::mutex> lock(g_mu);
+  delete std::exchange(g_resume, new std::string(command));
 }
 
 InterruptScope::InterruptScope(std::function<void()> interrupt) {

@@ -3,12 +3,17 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 namespace coxswain::cli {
 
 // Blocks these signals in this thread and in those that it starts from now on; one thread waits for
 // them. Call once, before any other thread is there.
 void StartInterruptThread();
+
+// From now on a first signal that comes outside of an InterruptScope ends the process with
+// kExitResumable: what is begun so far costs nothing, and `command`, which is printed, does it.
+void InterruptedJobResumes(const std::string& command);
 
 // While it lives, the first signal calls `interrupt` (on the waiting thread). One at a time.
 class InterruptScope {

@@ -330,6 +330,9 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   ASSIGN_OR_RETURN(std::string job_text, config::ReadTextFile(flags.job));
   ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(flags.where));
   RETURN_IF_ERROR(CheckOutputs(flags, report.file(), job));
+  if (flags.resume && !MakeCheckpointOptions(job, flags).directory.empty()) {
+    InterruptedJobResumes(ResumeCommand(flags));
+  }
   const std::string daemons = config.ps.empty() ? "" : ClusterIdentity(config);
   ASSIGN_OR_RETURN(const auto checkpoints, OpenCheckpoints(job, flags, daemons));
   ClusterOptions options = MakeClusterOptions(job, flags.where);
@@ -402,6 +405,9 @@ int Train(const TrainFlags& flags) {
   const absl::Status status = RunTraining(flags, *report, &display, &resumable);
   display.Clear();
   if (status.ok()) return kExitDone;
+  // Before it trained, a job that goes on has done nothing that could be lost.
+  resumable =
+      resumable || (flags.resume && InterruptScope::interrupted() && absl::IsCancelled(status));
   if (resumable) {
     std::fprintf(stderr, "interrupted; resume with\n  %s\n", ResumeCommand(flags).c_str());
     return kExitResumable;

@@ -88,6 +88,11 @@ absl::Status CheckColumns(const JobSpec& job) {
     const auto here = std::count(columns->names.begin(), columns->names.end(), column);
     const bool joined_has = std::find(all.begin(), all.end(), column) != all.end();
     if (column.empty() || here == 1 || (here == 0 && joined_has)) return;
+    if (here > 1) {
+      problems.push_back(absl::StrCat(job.Where(key), ": column '", column, "' is there ", here,
+                                      " times, wanted once (", path, ")"));
+      return;
+    }
     const std::string unknown = columns->problem.empty()
                                     ? config::UnknownName("column", column, all)
                                     : absl::StrCat("unknown column '", column, "'");

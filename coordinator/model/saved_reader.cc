@@ -9,6 +9,7 @@
 #include "coordinator/model/saved_manifest.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "nlohmann/json.hpp"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/names.h"
@@ -187,6 +188,9 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
     const auto good =
         std::find_if(entries.begin(), entries.end(),
                      [](const checkpoint::CheckpointEntry& e) { return e.manifest.ok(); });
+    for (auto skipped = entries.begin(); good != entries.end() && skipped != good; ++skipped) {
+      LogWarning("not used: ", skipped->manifest.status().message());
+    }
     const checkpoint::CheckpointEntry& entry = good == entries.end() ? entries[0] : *good;
     source.path_ = entry.path;
     manifest = entry.manifest;

@@ -258,6 +258,7 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   // signals.
   for (const int number : {SIGTERM, SIGINT}) signal(number, SIG_DFL);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
   // A logout, or a closed terminal, is no reason to end; and there is no configuration to reload.
   signal(SIGHUP, SIG_IGN);
   env::RaiseFileLimit();

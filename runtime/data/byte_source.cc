@@ -206,11 +206,21 @@ class Inflate final : public ByteSource {
   absl::Status EndStream() {
     ASSIGN_OR_RETURN(const absl::string_view next, input_.Look(2));
     done_ = kind_ == kZlib || !IsGzip(next);
-    // What follows the last member of gzip is no part of it: some programs fill up blocks.
-    if (done_)
-      return kind_ == kZlib && !next.empty() ? Damaged("more bytes follow its end")
-                                             : absl::OkStatus();
-    return inflateReset(&stream_) == Z_OK ? absl::OkStatus() : Damaged("");
+    if (!done_) return inflateReset(&stream_) == Z_OK ? absl::OkStatus() : Damaged("");
+    if (kind_ == kZlib && !next.empty()) return Damaged("more bytes follow its end");
+    return CheckFill();
+  }
+  // Some programs fill up blocks with zeros behind the last member of gzip. Anything else would be
+  // rows that nobody sees, such as those of a plain file that was appended.
+  absl::Status CheckFill() {
+    while (true) {
+      ASSIGN_OR_RETURN(const absl::string_view next, input_.Look(1));
+      if (next.empty()) return absl::OkStatus();
+      if (next.find_first_not_of('\0') != absl::string_view::npos) {
+        return Damaged("bytes that are not packed follow its end");
+      }
+      input_.Take(next.size());
+    }
   }
 
   const std::string name_;

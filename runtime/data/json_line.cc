@@ -84,7 +84,9 @@ bool JsonLine::Parse(absl::string_view line) {
     problem_ = "another value";
     return false;
   }
-  problem_ = simdjson::error_message(error);
+  problem_ = error == simdjson::NUMBER_ERROR
+                 ? "a number that is none, or that 64 bits do not hold (a string may)"
+                 : simdjson::error_message(error);
   return false;
 }
 

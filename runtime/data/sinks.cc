@@ -17,7 +17,8 @@
 namespace coxswain::data {
 namespace {
 
-bool FitsFloat(double number) { return std::fabs(number) <= std::numeric_limits<float>::max(); }
+// Below what is rounded to infinity: the largest f32 is written with fewer digits than it has.
+bool FitsFloat(double number) { return std::fabs(number) < 0x1.ffffffp127; }
 
 constexpr char kWantedNumber[] = "a finite number (f32)";
 

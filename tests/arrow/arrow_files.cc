@@ -43,6 +43,7 @@ std::shared_ptr<arrow::DataType> TypeOf(const std::string& name) {
   if (name == "time_s") return arrow::timestamp(arrow::TimeUnit::SECOND);
   if (name == "time_us") return arrow::timestamp(arrow::TimeUnit::MICRO, "UTC");
   if (name == "date") return arrow::date32();
+  if (name == "wide_decimal") return arrow::decimal128(38, 0);
   if (name == "decimal") return arrow::decimal128(12, 2);
   if (name == "category") return arrow::dictionary(arrow::int32(), arrow::utf8());
   if (name == "texts") return arrow::list(arrow::utf8());

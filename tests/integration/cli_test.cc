@@ -87,6 +87,29 @@ train:
   CHECK_THAT(result.err, Contains("did you mean 'batch_size'"));
 }
 
+TEST_CASE("what cannot be printed is no success, and a file that may not grow is an error",
+          "[cli]") {
+  const DataFiles files;
+  const std::string coxswain = CoxswainCommand({})[0];
+  const auto shell = [&](const std::string& line) {
+    Process process({"/bin/sh", "-c", line});
+    return process.Wait();
+  };
+  for (const char* command : {"version", "help", "train --help"}) {
+    const auto full = shell(absl::StrCat("exec '", coxswain, "' ", command, " > /dev/full"));
+    INFO(command << ": " << full.err);
+    CHECK(full.code == 3);
+    CHECK_THAT(full.err, Contains("error: cannot write stdout"));
+  }
+  // SIGXFSZ would end it without a word.
+  const auto bounded = shell(absl::StrCat("ulimit -f 8; exec '", coxswain,
+                                          "' generate ratings --rows 100000 --out '",
+                                          files.Path("ratings.csv"), "'"));
+  INFO(bounded.err);
+  CHECK(bounded.code == 3);
+  CHECK_THAT(bounded.err, Contains("ratings.csv"));
+}
+
 TEST_CASE("a cluster that cannot be reached ends with code 4 and names who is missing", "[cli]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files);

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
+#include "tests/unit/runtime/net/relay.h"
 
 namespace coxswain {
 namespace {
@@ -202,6 +203,24 @@ TEST_CASE("Ctrl-C ends a job with checkpoints by code 75, and --resume finishes 
   REQUIRE(last.code == 0);
   runs.CheckWhole(/*resumes=*/2);
   CHECK(runs.Report()["parameter_servers"] == 3);
+}
+
+// As when a job that was preempted is preempted again before its daemons are back.
+TEST_CASE("a job that goes on and is interrupted before it trains ends with code 75", "[resume]") {
+  Runs runs(/*epochs=*/1, /*evaluate_every=*/1);
+  const net_testing::ListeningSocket silent;
+  REQUIRE(silent.ok());
+  const std::string cluster = runs.files().Write(
+      "cluster.yaml",
+      absl::StrCat("ps: [\"", silent.address(), "\"]\nworker: [\"127.0.0.1:", FreePort(), "\"]\n"));
+  Process job(runs.Command({"--cluster", cluster, "--connect-timeout", "300"}));
+  pollfd asked{silent.fd(), POLLIN, 0};
+  REQUIRE(poll(&asked, 1, /*timeout=*/60'000) == 1);
+  job.Kill(SIGTERM);
+  const auto result = job.Wait();
+  CAPTURE(result.err);
+  CHECK(result.code == 75);
+  CHECK_THAT(result.err, Contains("interrupted; resume with\n  coxswain train "));
 }
 
 TEST_CASE("an interrupted job without checkpoints ends with code 130", "[resume]") {

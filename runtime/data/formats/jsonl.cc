@@ -114,7 +114,12 @@ absl::Status JsonRows::AddRow() {
     const JsonValue& value = values_[at];
     if (Append(value, sink)) continue;
     const bool many = value.kind == JsonValue::Kind::kList && !sink->TakesLists();
-    return Wrong(keys_[at], many ? "one value" : sink->Wanted(), Shown(value));
+    const bool object = value.kind == JsonValue::Kind::kObject;
+    return Wrong(keys_[at],
+                 object ? absl::StrCat("a value (of the object, name a key: ", keys_[at], ".KEY)")
+                 : many ? "one value"
+                        : sink->Wanted(),
+                 Shown(value));
   }
   for (size_t i = 0; i < keys_.size() && rows_.chained(); ++i) {
     AddToChain(values_[i], &rows_.chain());

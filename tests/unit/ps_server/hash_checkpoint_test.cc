@@ -1,7 +1,9 @@
 // Hash tables in snapshots and checkpoint files.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -11,7 +13,9 @@
 #include "ps_server/shard_file.h"
 #include "ps_server/shard_snapshot.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/roots.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/forwarding.h"
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/shards.h"
 
@@ -151,6 +155,22 @@ TEST_CASE("hash table: a shard that was restored goes on as the one that was sav
     const bool evicts = kind.max_rows() + kind.ttl_steps() > 0;
     CHECK((restored->hash()->evicted() > 100) == evicts);
   }
+}
+
+// Else an older checkpoint would be tried, which this task cannot read either, and whole ones would
+// be called damaged.
+TEST_CASE("a shard's file that its task may not read is not a damaged one") {
+  DataFiles files;
+  std::filesystem::create_directory(files.Path("root"));
+  auto shard = MakeHash({});
+  const proto::SavedShard saved = Save(*shard, *shard->Snapshot(), files.Write("shard", ""));
+  const auto roots = env::Roots::Make({files.Path("root")});
+  REQUIRE(roots.ok());
+  const auto rooted = env::NewRootedEnv(std::make_unique<testing::ForwardingEnv>(), *roots);
+  const absl::Status refused = LoadShard(rooted->files(), saved).status();
+  INFO(refused.ToString());
+  CHECK(absl::IsPermissionDenied(refused));
+  CHECK_THAT(std::string(refused.message()), Contains("--root"));
 }
 
 TEST_CASE("hash table: a file that contradicts itself is told, not loaded") {

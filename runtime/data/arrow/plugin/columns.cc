@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 namespace coxswain::data::plugin {
 namespace {
@@ -31,8 +32,6 @@ int32_t KindOf(const arrow::DataType& type) {
     case Type::HALF_FLOAT:
     case Type::FLOAT:
     case Type::DOUBLE:
-    case Type::DECIMAL128:
-    case Type::DECIMAL256:
     case Type::DATE32:
     case Type::DATE64:
     case Type::TIME32:
@@ -49,6 +48,8 @@ int32_t KindOf(const arrow::DataType& type) {
     case Type::LARGE_BINARY:
     case Type::BINARY_VIEW:
     case Type::FIXED_SIZE_BINARY:
+    case Type::DECIMAL128:
+    case Type::DECIMAL256:
     case Type::NA:
       return COX_ARROW_TEXT;
     case Type::DICTIONARY:
@@ -58,6 +59,20 @@ int32_t KindOf(const arrow::DataType& type) {
     default:
       return COX_ARROW_OTHER;
   }
+}
+
+// An integer times 10 ^ -scale in full, as the shortest text: "12.5" of 1250 and 2.
+std::string DecimalText(std::string digits, int32_t scale) {
+  if (scale <= 0)
+    return digits == "0" ? digits : digits + std::string(static_cast<size_t>(-scale), '0');
+  const bool negative = digits[0] == '-';
+  if (negative) digits.erase(0, 1);
+  const auto behind = static_cast<size_t>(scale);
+  if (digits.size() <= behind) digits.insert(0, behind + 1 - digits.size(), '0');
+  digits.insert(digits.size() - behind, ".");
+  digits.erase(digits.find_last_not_of('0') + 1);
+  if (digits.back() == '.') digits.pop_back();
+  return negative ? "-" + digits : digits;
 }
 
 bool IsList(const arrow::DataType& type) {
@@ -189,17 +204,23 @@ void Column::SetBools(const arrow::BooleanArray& array) {
   column_.values.numbers = bools_.data();
 }
 
+// Texts, for ids have more digits than a double.
 void Column::SetDecimals(const arrow::Array& array) {
-  reals_.resize(static_cast<size_t>(array.length()));
+  texts_.clear();
+  offsets_.assign(1, 0);
+  const int32_t scale = static_cast<const arrow::DecimalType&>(*array.type()).scale();
   for (int64_t i = 0; i < array.length(); ++i) {
-    if (array.IsNull(i)) continue;
-    const auto& type = static_cast<const arrow::DecimalType&>(*array.type());
-    const uint8_t* const bytes = static_cast<const arrow::FixedSizeBinaryArray&>(array).GetValue(i);
-    reals_[static_cast<size_t>(i)] = array.type_id() == Type::DECIMAL128
-                                         ? arrow::Decimal128(bytes).ToDouble(type.scale())
-                                         : arrow::Decimal256(bytes).ToDouble(type.scale());
+    if (array.IsValid(i)) {
+      const uint8_t* const bytes =
+          static_cast<const arrow::FixedSizeBinaryArray&>(array).GetValue(i);
+      texts_ += DecimalText(array.type_id() == Type::DECIMAL128
+                                ? arrow::Decimal128(bytes).ToIntegerString()
+                                : arrow::Decimal256(bytes).ToIntegerString(),
+                            scale);
+    }
+    offsets_.push_back(static_cast<int64_t>(texts_.size()));
   }
-  column_.values.numbers = reals_.data();
+  column_.values.bytes = texts_.data();
 }
 
 void Column::SetTimes(const arrow::Array& array) {
@@ -271,10 +292,6 @@ Status Column::SetNumeric(const arrow::Array& array) {
     case Type::DOUBLE:
       column_.values.numbers = static_cast<const arrow::DoubleArray&>(array).raw_values();
       break;
-    case Type::DECIMAL128:
-    case Type::DECIMAL256:
-      SetDecimals(array);
-      break;
     default:
       SetTimes(array);
   }
@@ -324,6 +341,10 @@ Status Column::SetText(const arrow::Array& array) {
     case Type::STRING_VIEW:
     case Type::BINARY_VIEW:
       SetViews(static_cast<const arrow::BinaryViewArray&>(array));
+      break;
+    case Type::DECIMAL128:
+    case Type::DECIMAL256:
+      SetDecimals(array);
       break;
     case Type::NA:
       SetNone(array.length());

@@ -127,6 +127,18 @@ TEST_CASE("columns that neither the file nor a joined table has are told before 
   CHECK(absl::StrContains(check({"dataset.join.1.path=none.csv"}), "none.csv: cannot open"));
 }
 
+TEST_CASE("a column that a header has twice is told as that, not as one that is unknown") {
+  const DataFiles files;
+  files.Write("ratings.csv", "a\nb\nuserId,movieId,rating,rating,importance,timestamp\n");
+  files.Write("users.csv", "id,age,sex\n");
+  files.Write("movies.csv", "1::x::y\n");
+  const auto job = ParseJobFile(files.Write("job.yaml", kRatings), Strings{});
+  REQUIRE(job.ok());
+  const std::string message(CheckColumns(*job).message());
+  INFO(message);
+  CHECK(absl::StrContains(message, "column 'rating' is there 2 times, wanted once ("));
+}
+
 constexpr char kFollowed[] = R"(
 dataset: {path: clicks, follow: true, follow_end: _OVER, follow_idle: 2.5}
 features:

@@ -277,6 +277,18 @@ TEST_CASE("data set: libsvm gives features with weights and a label; indices are
   CHECK_THAT(LoadError(spec), Contains("there are: label, features"));
 }
 
+TEST_CASE("data set: the largest f32 may be written with as many digits as tell it from others") {
+  DataFiles files;
+  auto spec = CsvSpec(files.Write("a.csv", "x,y\n1,3.4028235e38\n2,-3.4028235e38\n"));
+  AddNumeric(&spec, "y");
+  const auto data = MustLoad(spec);
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  CHECK(Values<float>(*data, AllOf(*data, Part::kTraining), "y") ==
+        std::vector<float>{kLargest, -kLargest});
+  spec.set_paths(0, files.Write("b.csv", "x,y\n1,3.4028236e38\n"));
+  CHECK_THAT(LoadError(spec), Contains("found \"3.4028236e38\""));
+}
+
 TEST_CASE("data set: a field that is not a number names file, line, column, field and text") {
   DataFiles files;
   auto spec = CsvSpec(files.Write("a.csv", "x,y\n1,2\n3,four\n"));

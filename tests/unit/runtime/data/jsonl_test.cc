@@ -118,11 +118,18 @@ TEST_CASE("jsonl: what is wrong is told by file, line and key") {
              EndsWith("a.jsonl:3: key \"x\": wanted a finite number (f32), found \"much\""));
   CHECK_THAT(error("{\"x\": [1]}"),
              EndsWith("a.jsonl:3: key \"x\": wanted one value, found a list of 1"));
-  CHECK_THAT(error("{\"x\": {}}", FeatureSpec::CATEGORICAL), EndsWith("found an object"));
+  CHECK_THAT(
+      error("{\"x\": {}}", FeatureSpec::CATEGORICAL),
+      EndsWith("key \"x\": wanted a value (of the object, name a key: x.KEY), found an object"));
   CHECK_THAT(
       error("{\"x\": [[1]]}"),
       EndsWith("key \"x\": wanted a list of values, found a list with something else in it"));
-  CHECK_THAT(error("{\"x\": 1e999}"), Contains("a.jsonl:3: "));
+  for (const char* number : {"1e999", "18446744073709551616"}) {
+    CHECK_THAT(
+        error(absl::StrCat("{\"x\": ", number, "}")),
+        EndsWith("a.jsonl:3: wanted a JSON object on the line, found a number that is none, or "
+                 "that 64 bits do not hold (a string may)"));
+  }
 }
 
 TEST_CASE("jsonl: a key that no row has is told with the nearest one, one that some have is not") {

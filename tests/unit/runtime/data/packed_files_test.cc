@@ -95,6 +95,10 @@ TEST_CASE("packed files: several members of gzip are one file, and what fills up
   CHECK(*ReadWhole(files.Write("both", members), &hash) == first + second);
   CHECK(*ReadWhole(files.Write("filled", members + std::string(512, '\0')), &hash) ==
         first + second);
+  // As `cat day.gz more.csv` makes them.
+  const auto appended = ReadWhole(files.Write("appended", members + "c,d\n"), &hash);
+  CHECK_THAT(std::string(appended.status().message()),
+             Contains("appended: damaged or torn gzip file: bytes that are not packed follow"));
   for (const size_t less : {size_t{1}, size_t{9}}) {
     const auto torn =
         ReadWhole(files.Write("torn", members.substr(0, members.size() - less)), &hash);
