@@ -257,8 +257,11 @@ void Dataset::AddHistory(const DatasetSpec& spec, Table* table) {
     for (int64_t g = 0; g < key.names.size(); ++g) groups_.push_back(key.names.text(g));
     std::vector<double> order;
     if (!feature.by().empty()) order = std::move(table->orders[feature.by()]);
-    history_ = std::make_unique<History>(std::move(key.ids), key.names.size(), own->ids(),
-                                         rows(Part::kTraining), std::move(order));
+    std::vector<double> moments;
+    if (queries_ != nullptr && !order.empty()) moments = LeastOfQueries(*queries_, rows_, order);
+    history_ =
+        std::make_unique<History>(std::move(key.ids), key.names.size(), own->ids(),
+                                  rows(Part::kTraining), std::move(order), std::move(moments));
     batch_columns_[static_cast<size_t>(i)] = std::make_unique<HistoryColumn>(
         feature.name(), history_.get(), own, feature.max_values(), static_cast<uint64_t>(i));
     if (known_ == nullptr) {

@@ -1,6 +1,7 @@
 #include "runtime/data/history.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "runtime/base/status.h"
 #include "runtime/data/permutation.h"
@@ -8,11 +9,11 @@
 namespace coxswain::data {
 
 History::History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
-                 absl::Span<const uint32_t> training_rows, std::vector<double> order)
+                 absl::Span<const uint32_t> training_rows, std::vector<double> order,
+                 std::vector<double> moments)
     : group_of_(std::move(group_of)),
       offsets_(static_cast<size_t>(groups) + 1, 0),
-      values_(training_rows.size()),
-      order_(std::move(order)) {
+      values_(training_rows.size()) {
   for (const uint32_t row : training_rows) ++offsets_[static_cast<size_t>(group_of_[row]) + 1];
   for (size_t g = 1; g < offsets_.size(); ++g) offsets_[g] += offsets_[g - 1];
   std::vector<int64_t> next(offsets_.begin(), offsets_.end() - 1);
@@ -24,31 +25,47 @@ History::History(std::vector<int32_t> group_of, int64_t groups, const IdArray& i
   for (size_t g = 0; g + 1 < offsets_.size(); ++g) {
     std::sort(values_.begin() + offsets_[g], values_.begin() + offsets_[g + 1]);
   }
-  if (ordered()) SortByOrder(ids, training_rows);
+  if (!order.empty()) SortByOrder(ids, training_rows, order);
+  moments_ = moments.empty() ? std::move(order) : std::move(moments);
 }
 
-void History::SortByOrder(const IdArray& ids, absl::Span<const uint32_t> training_rows) {
+void History::SortByOrder(const IdArray& ids, absl::Span<const uint32_t> training_rows,
+                          absl::Span<const double> order) {
   std::vector<uint32_t> sorted(training_rows.begin(), training_rows.end());
-  std::sort(sorted.begin(), sorted.end(), [this](uint32_t a, uint32_t b) {
+  std::sort(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
     if (group_of_[a] != group_of_[b]) return group_of_[a] < group_of_[b];
-    return order_[a] != order_[b] ? order_[a] < order_[b] : a < b;
+    return order[a] != order[b] ? order[a] < order[b] : a < b;
   });
   past_values_.reserve(sorted.size());
   past_order_.reserve(sorted.size());
   for (const uint32_t row : sorted) {
     past_values_.push_back(ids[row]);
-    past_order_.push_back(order_[row]);
+    past_order_.push_back(order[row]);
   }
 }
 
 absl::Span<const int64_t> History::Before(uint32_t row) const {
   const absl::Span<const double> order = OfGroup(past_order_, group_of(row));
-  const auto end = std::lower_bound(order.begin(), order.end(), order_[row]);
+  const auto end = std::lower_bound(order.begin(), order.end(), moments_[row]);
   return OfGroup(past_values_, group_of(row)).subspan(0, static_cast<size_t>(end - order.begin()));
+}
+
+void ValuesOfQueries::AppendOthers(int64_t row, absl::Span<const int64_t> values,
+                                   std::vector<int64_t>* others) {
+  for (; next_ == 0 || row >= ends_[next_ - 1]; ++next_) {
+    own_.clear();
+    const int64_t begin = next_ == 0 ? 0 : ends_[next_ - 1];
+    for (int64_t i = begin; i < ends_[next_]; ++i) own_.push_back(value_(i));
+    std::sort(own_.begin(), own_.end());
+  }
+  std::copy_if(values.begin(), values.end(), std::back_inserter(*others), [this](int64_t value) {
+    return !std::binary_search(own_.begin(), own_.end(), value);
+  });
 }
 
 // The values of an example: those of its group without [gap, gap + gap_size).
 struct HistoryColumn::Pick {
+  std::vector<int64_t> kept;  // of a query's row in training: what `values` are
   absl::Span<const int64_t> values;
   int64_t gap = 0;
   int64_t gap_size = 0;
@@ -57,7 +74,8 @@ struct HistoryColumn::Pick {
   int64_t others() const { return static_cast<int64_t>(values.size()) - gap_size; }
 };
 
-HistoryColumn::Pick HistoryColumn::PickFor(const BatchRows& rows, int64_t i) const {
+HistoryColumn::Pick HistoryColumn::PickFor(const BatchRows& rows, int64_t i,
+                                           ValuesOfQueries* of_queries) const {
   const uint32_t row = rows.rows[static_cast<size_t>(i)];
   Pick pick;
   if (history_->ordered()) {
@@ -68,7 +86,10 @@ HistoryColumn::Pick HistoryColumn::PickFor(const BatchRows& rows, int64_t i) con
     return pick;
   }
   pick.values = history_->Values(history_->group_of(row));
-  if (rows.training) {
+  if (rows.training && !rows.query_ends.empty()) {
+    of_queries->AppendOthers(i, pick.values, &pick.kept);
+    pick.values = pick.kept;
+  } else if (rows.training) {
     const auto begin = pick.values.begin();
     const int64_t own = own_->ids()[row];
     const auto first = std::lower_bound(begin, pick.values.end(), own);
@@ -85,7 +106,11 @@ void HistoryColumn::Describe(std::vector<ColumnSpec>* specs) const { DescribeRag
 
 absl::Status HistoryColumn::Gather(const BatchRows& rows, Batch* batch) const {
   std::vector<Pick> picks(static_cast<size_t>(rows.size()));
-  for (int64_t i = 0; i < rows.size(); ++i) picks[static_cast<size_t>(i)] = PickFor(rows, i);
+  ValuesOfQueries of_queries(
+      rows.query_ends, [&](int64_t i) { return own_->ids()[rows.rows[static_cast<size_t>(i)]]; });
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    picks[static_cast<size_t>(i)] = PickFor(rows, i, &of_queries);
+  }
   Tensor offsets;
   RETURN_IF_ERROR(FillOffsets(
       name_, rows.size(), [&](int64_t i) { return picks[static_cast<size_t>(i)].taken; },

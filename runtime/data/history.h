@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,18 +20,20 @@ class History {
  public:
   // `group_of` has the group of each row, `ids` its value; only `training_rows` are used (for a
   // history for evaluations: the rows that it should cover). `order`: of each row, or empty.
+  // `moments`: of each row, before which order its past ends; empty: its own.
   History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
-          absl::Span<const uint32_t> training_rows, std::vector<double> order = {});
+          absl::Span<const uint32_t> training_rows, std::vector<double> order = {},
+          std::vector<double> moments = {});
 
   int64_t groups() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   int32_t group_of(uint32_t row) const { return group_of_[row]; }
   // The values of a group, ascending, with repetitions.
   absl::Span<const int64_t> Values(int64_t group) const { return OfGroup(values_, group); }
-  bool ordered() const { return !order_.empty(); }
+  bool ordered() const { return !moments_.empty(); }
   // Of an ordered one: the same by the order of their rows.
   absl::Span<const int64_t> InOrder(int64_t group) const { return OfGroup(past_values_, group); }
-  // Of an ordered one: the values of the row's group in rows that came before it, by their order;
-  // where that is the same for two, by the number of the row.
+  // Of an ordered one: the values of the row's group in rows that came before its moment, by their
+  // order; where that is the same for two, by the number of the row.
   absl::Span<const int64_t> Before(uint32_t row) const;
 
  private:
@@ -40,21 +43,40 @@ class History {
     return absl::MakeConstSpan(values).subspan(
         static_cast<size_t>(offsets_[at]), static_cast<size_t>(offsets_[at + 1] - offsets_[at]));
   }
-  void SortByOrder(const IdArray& ids, absl::Span<const uint32_t> training_rows);
+  void SortByOrder(const IdArray& ids, absl::Span<const uint32_t> training_rows,
+                   absl::Span<const double> order);
 
   std::vector<int32_t> group_of_;
   std::vector<int64_t> offsets_;
   std::vector<int64_t> values_;
-  std::vector<double> order_;  // of each row
+  std::vector<double> moments_;  // of each row
   // By group, each sorted by the order of the rows: their values, and their positions in the order.
   std::vector<int64_t> past_values_;
   std::vector<double> past_order_;
 };
 
+// What the histories of a query's rows do without in training: the values of all of its rows, for
+// in an evaluation none of them would be there, either. Thread model: one thread.
+class ValuesOfQueries {
+ public:
+  // As BatchRows has the ends; `value`: that of a row of the batch.
+  ValuesOfQueries(absl::Span<const int32_t> query_ends, std::function<int64_t(int64_t row)> value)
+      : ends_(query_ends), value_(std::move(value)) {}
+  // Appends those of `values` that no row of the query has which row `row` is of; rows ascend.
+  void AppendOthers(int64_t row, absl::Span<const int64_t> values, std::vector<int64_t>* others);
+
+ private:
+  absl::Span<const int32_t> ends_;
+  std::function<int64_t(int64_t row)> value_;
+  size_t next_ = 0;           // the query behind the one that `own_` is of
+  std::vector<int64_t> own_;  // ascending
+};
+
 // <name>.values, <name>.offsets: the training values of each example's group. For training examples
 // without the example's own value (all occurrences, because a repeated value would tell the model
-// what to predict). More than max_values (when > 0) give a sample. For an ordered history, and all
-// examples: the last max_values of the earlier values.
+// what to predict), and where examples are queries, without those of all of its rows. More than
+// max_values (when > 0) give a sample. For an ordered history, and all examples: the last
+// max_values of the earlier values.
 class HistoryColumn : public Column {
  public:
   HistoryColumn(std::string name, const History* history, const IdColumn* own, int64_t max_values,
@@ -69,7 +91,7 @@ class HistoryColumn : public Column {
 
  private:
   struct Pick;
-  Pick PickFor(const BatchRows& rows, int64_t i) const;
+  Pick PickFor(const BatchRows& rows, int64_t i, ValuesOfQueries* of_queries) const;
 
   std::string name_;
   const History* history_;

@@ -2,12 +2,42 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "runtime/base/multiversion.h"
 #include "runtime/data/hash.h"
 
 namespace coxswain::data {
+
+// A permutation of [0, 2^bits). Thread model: a value.
+struct FeistelNetwork {
+  static constexpr int kRounds = 8;  // a multiple of 2: the halves keep their widths
+
+  int right_bits = 0;
+  uint64_t left_mask = 0;
+  uint64_t right_mask = 0;
+  std::array<uint64_t, kRounds> keys = {};
+
+  COX_ALWAYS_INLINE uint64_t operator()(uint64_t x) const {
+    uint64_t left = x >> right_bits;
+    uint64_t right = x & right_mask;
+    for (size_t round = 0; round < kRounds; round += 2) {
+      left ^= Scramble(right ^ keys[round]) & left_mask;
+      right ^= Scramble(left ^ keys[round + 1]) & right_mask;
+    }
+    return left << right_bits | right;
+  }
+
+ private:
+  static COX_ALWAYS_INLINE uint64_t Scramble(uint64_t x) {
+    x *= 0xd6e8feb86659fd93u;
+    x ^= x >> 32;
+    x *= 0xd6e8feb86659fd93u;
+    return x >> 32;
+  }
+};
 
 // A permutation of [0, size) drawn by `key`: a Feistel network on the next power of two, walked
 // until it is back in the range (at most 2 rounds through the network on average). Thread model: a
@@ -20,39 +50,19 @@ class Permutation {
   uint64_t operator()(uint64_t position) const {
     if (size_ <= 1) return position;
     do {
-      position = Once(position);
+      position = network_(position);
     } while (position >= size_);
     return position;
   }
 
   // The images of `to.size()` positions from `first` on. Works on many positions at a time, because
-  // single walks stall on branches that cannot be predicted.
+  // single walks stall on branches that cannot be predicted, and vectors of them go through the
+  // network together.
   void Map(uint64_t first, absl::Span<uint64_t> to) const;
 
  private:
-  static constexpr int kRounds = 8;  // a multiple of 2: the halves keep their widths
-
-  uint64_t Once(uint64_t x) const {
-    uint64_t left = x >> right_bits_;
-    uint64_t right = x & right_mask_;
-    for (int round = 0; round < kRounds; round += 2) {
-      left ^= Scramble(right ^ keys_[round]) & left_mask_;
-      right ^= Scramble(left ^ keys_[round + 1]) & right_mask_;
-    }
-    return left << right_bits_ | right;
-  }
-  static uint64_t Scramble(uint64_t x) {
-    x *= 0xd6e8feb86659fd93u;
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93u;
-    return x >> 32;
-  }
-
   uint64_t size_;
-  int right_bits_ = 0;
-  uint64_t left_mask_ = 0;
-  uint64_t right_mask_ = 0;
-  std::array<uint64_t, kRounds> keys_;
+  FeistelNetwork network_;
 };
 
 // Calls `take(index)` for `count` different indices in [0, population), a uniform sample without

@@ -1,5 +1,6 @@
 #include "runtime/data/queries.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,6 +43,22 @@ PartRows Queries::TakeRows() {
   PartRows rows;
   for (size_t part = 0; part < rows.size(); ++part) rows[part] = std::move(parts_[part].rows);
   return rows;
+}
+
+std::vector<double> LeastOfQueries(const Queries& queries, const PartRows& rows,
+                                   absl::Span<const double> numbers) {
+  std::vector<double> least(numbers.begin(), numbers.end());
+  for (const Part part : {Part::kTraining, Part::kValidation, Part::kTest}) {
+    const std::vector<uint32_t>& of_part = rows[static_cast<size_t>(part)];
+    for (int64_t query = 0; query < queries.count(part); ++query) {
+      const auto begin = of_part.begin() + queries.begin(part, query);
+      const auto end = of_part.begin() + queries.begin(part, query + 1);
+      double first = numbers[*begin];
+      for (auto row = begin; row != end; ++row) first = std::min(first, numbers[*row]);
+      for (auto row = begin; row != end; ++row) least[*row] = first;
+    }
+  }
+  return least;
 }
 
 void QueryColumn::Describe(std::vector<ColumnSpec>* specs) const {

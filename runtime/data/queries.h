@@ -51,6 +51,11 @@ class Queries {
   std::array<OfPart, 3> parts_;
 };
 
+// For each row the least of the numbers that the rows of its query have: of times, when the query
+// begins. `rows`: those that TakeRows gave.
+std::vector<double> LeastOfQueries(const Queries& queries, const PartRows& rows,
+                                   absl::Span<const double> numbers);
+
 // Appends query.offsets and query.group: queries end behind these rows, and have these numbers.
 template <typename Number>
 void AppendQueries(absl::Span<const int32_t> ends, absl::Span<const Number> numbers, Batch* batch) {

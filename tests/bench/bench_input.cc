@@ -2,6 +2,9 @@
 // logs and Parquet, and the same files by pyarrow, where ./dev has fetched it.
 //
 //   bench_input [--rows N = 300000] [--rounds N = 3] [--python PROGRAM] [--json FILE]
+//   bench_input --gigabytes N [--steps N = 4000] [--rounds N = 3] [--json FILE]
+//
+// With --gigabytes: dlrm trained from a file of that size instead, see input/streamed_dlrm.h.
 //
 // Ours is what a worker does with streamed data: parse blocks, make ids, transform numbers, gather
 // batches of 1,024 in the order of an epoch. pyarrow's is input_arrow.py: parse CSV and no more, or
@@ -27,6 +30,7 @@
 #include "runtime/data/criteo.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/hash.h"
+#include "tests/bench/input/streamed_dlrm.h"
 #include "tests/bench/round.h"
 #include "tests/testing/paths.h"
 
@@ -222,8 +226,9 @@ std::vector<Case> MakeCases(const std::string& directory, int64_t rows) {
 }
 
 int Main(const std::vector<std::string>& args) {
-  std::map<std::string, std::string> options = {
-      {"--rows", "300000"}, {"--rounds", "3"}, {"--json", ""}, {"--python", ""}};
+  std::map<std::string, std::string> options = {{"--rows", "300000"}, {"--rounds", "3"},
+                                                {"--json", ""},       {"--python", ""},
+                                                {"--gigabytes", "0"}, {"--steps", "4000"}};
   const std::string own = COXSWAIN_SOURCE_DIR "/build/arrow/bin/python";
   if (std::filesystem::exists(own)) options["--python"] = own;
   for (size_t i = 0; i + 1 < args.size(); i += 2) {
@@ -232,15 +237,27 @@ int Main(const std::vector<std::string>& args) {
   }
   int64_t rows = 0;
   int rounds = 0;
+  StreamedDlrmOptions large;
   if (args.size() % 2 != 0 || !absl::SimpleAtoi(options["--rows"], &rows) || rows < 1 ||
-      !absl::SimpleAtoi(options["--rounds"], &rounds) || rounds < 1) {
+      !absl::SimpleAtoi(options["--rounds"], &rounds) || rounds < 1 ||
+      !absl::SimpleAtod(options["--gigabytes"], &large.gigabytes) || !(large.gigabytes >= 0) ||
+      !absl::SimpleAtoi(options["--steps"], &large.steps) || large.steps < 1) {
     return 2;
   }
   std::string directory = (std::filesystem::temp_directory_path() / "bench_input-XXXXXX").string();
   if (mkdtemp(directory.data()) == nullptr) return 1;
   nlohmann::json report = nlohmann::json::array();
-  for (const Case& c : MakeCases(directory, rows)) {
-    report.push_back(Measure(c, rows, rounds, options["--python"]));
+  large.directory = directory;
+  large.rounds = rounds;
+  if (large.gigabytes > 0) {
+    const auto measured = MeasureStreamedDlrm(large);
+    if (!measured.ok()) std::filesystem::remove_all(directory);
+    Check(measured.status());
+    report.push_back(*measured);
+  } else {
+    for (const Case& c : MakeCases(directory, rows)) {
+      report.push_back(Measure(c, rows, rounds, options["--python"]));
+    }
   }
   std::filesystem::remove_all(directory);
   if (!options["--json"].empty()) std::ofstream(options["--json"]) << report.dump(2) << "\n";
@@ -254,7 +271,8 @@ int main(int argc, char** argv) {
   const int code = coxswain::Main({argv + 1, argv + argc});
   if (code == 2) {
     std::fprintf(stderr,
-                 "usage: bench_input [--rows N] [--rounds N] [--python PROGRAM] [--json FILE]\n");
+                 "usage: bench_input [--rows N] [--rounds N] [--python PROGRAM] [--json FILE]\n"
+                 "       bench_input --gigabytes N [--steps N] [--rounds N] [--json FILE]\n");
   }
   return code;
 }

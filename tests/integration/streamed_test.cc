@@ -215,13 +215,15 @@ TEST_CASE("Parquet under fire: every example of its row groups is used once", "[
                   "train.epochs=300", "--set", "evaluate.every_epochs=300"});
 }
 
-TEST_CASE("queries under fire: every one is used once, as a whole, wherever blocks end",
-          "[streamed]") {
+TEST_CASE(
+    "queries under fire, with a history: every one is used once, as a whole, wherever blocks end",
+    "[streamed]") {
   const DataFiles files;
-  std::string csv = "search,position,kind,grade\n";
+  std::string csv = "search,user,position,kind,grade\n";
   for (int query = 0, row = 0; query < 120; ++query) {
     for (int i = 0; i <= query * 7 % 6; ++i, ++row) {
-      absl::StrAppend(&csv, "s", query, ",", row % 10, ",k", row % 4, ",", row % 4, "\n");
+      absl::StrAppend(&csv, "s", query, ",u", query % 7, ",", row % 10, ",k", row % 4, ",", row % 4,
+                      "\n");
     }
   }
   files.Write("searches.csv", csv);
@@ -230,6 +232,7 @@ dataset: {path: searches.csv, query: search}
 features:
   - {name: position, kind: numeric}
   - {name: kind, kind: categorical}
+  - {name: seen, kind: history, history_of: kind, group_by: user, by: position, max_values: 5}
 label: {column: grade}
 split: {test: 0.2}
 model: {kind: mlp, hidden: [4]}
@@ -317,33 +320,6 @@ TEST_CASE("a streamed job that is interrupted with windows scheduled ahead uses 
   CHECK(json["updates"]["applied"] == json["steps"]);
   CHECK(json["visitation"]["missing"] == 0);
   CHECK(json["visitation"]["repeated"] == 0);
-}
-
-TEST_CASE("what cannot be streamed is told before training, with the key and exit code 2",
-          "[streamed]") {
-  const DataFiles files;
-  const std::string job = files.Write("plain.yaml", R"(name: plain
-dataset: {path: plain.csv, query: q}
-features:
-  - {name: item, kind: categorical}
-  - {name: past, kind: history, history_of: item, group_by: user}
-label: {column: y}
-model: {kind: logistic_regression}
-train: {epochs: 1}
-)");
-  std::string text = "q,user,item,y\n";
-  for (int i = 0; i < 200; ++i) {
-    absl::StrAppend(&text, "q", i / 4, ",u", i % 7, ",i", i % 5, ",", i % 2, "\n");
-  }
-  files.Write("plain.csv", text);
-  const auto result = Coxswain(Join({"train", job, "--local", "1x1"}, Streaming(files)));
-  CAPTURE(result.out, result.err);
-  CHECK(result.code == 2);
-  CHECK_THAT(result.err, Contains("features.past: a history, with dataset.query"));
-  const auto large = Coxswain({"train", job, "--local", "1x1", "--set", "dataset.memory=100"});
-  CHECK(large.code == 2);
-  CHECK_THAT(large.err, Contains("more than dataset.memory (100 bytes)") &&
-                            Contains("dataset.streaming: false"));
 }
 
 TEST_CASE("a file that shrinks while it is streamed ends the job with an error that names it",

@@ -17,7 +17,7 @@
 #include "runtime/data/names.h"
 #include "runtime/data/stream/external_sort.h"
 #include "runtime/data/stream/group_file.h"
-#include "runtime/data/stream/group_key.h"
+#include "runtime/data/stream/group_records.h"
 #include "runtime/data/stream/scratch_file.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/stream/value_counts.h"
@@ -26,51 +26,11 @@
 namespace coxswain::data {
 namespace {
 
-constexpr int64_t kNoValue = -1;  // the row's value is not one of the group's
 constexpr int64_t kNarrowIds = std::numeric_limits<int32_t>::max();
 // Of `dataset.memory`: of the sort of all rows, and of each of the others.
 constexpr int64_t kRowsInMemory = 4, kOthersInMemory = 16;
 constexpr int64_t kShowEvery = int64_t{1} << 18;  // records
 constexpr size_t kWritten = size_t{256} << 10;
-
-// A row, in the order of its group.
-struct RowRecord {
-  GroupKey group;
-  uint64_t order = 0;
-  int64_t row = 0;
-  int64_t value = kNoValue;
-
-  friend bool operator<(const RowRecord& a, const RowRecord& b) {
-    if (a.group != b.group) return a.group < b.group;
-    return a.order != b.order ? a.order < b.order : a.row < b.row;
-  }
-};
-
-// A group, in the order of first rows.
-struct GroupRecord {
-  int64_t first_row = 0;
-  int64_t place = 0;  // in the order of keys
-  GroupFile::Extent values;
-
-  friend bool operator<(const GroupRecord& a, const GroupRecord& b) {
-    return a.first_row < b.first_row;
-  }
-};
-
-// Its number, in the order of keys.
-struct NumberRecord {
-  int64_t place = 0, number = 0;
-
-  friend bool operator<(const NumberRecord& a, const NumberRecord& b) { return a.place < b.place; }
-};
-
-// What the file says of a row.
-struct PlacedRow {
-  int64_t row = 0;
-  GroupedRow says;
-
-  friend bool operator<(const PlacedRow& a, const PlacedRow& b) { return a.row < b.row; }
-};
 
 // Puts small pieces together.
 class Output {
@@ -110,7 +70,6 @@ proto::DatasetSpec SpecOfTarget(const StreamedSpec& data, const GroupTarget& tar
   if (!data.cuts.any()) spec.mutable_split()->clear_by();
   spec.clear_label();
   spec.clear_labels();
-  spec.clear_query();
   // A group's column and its order are bound for what needs them.
   spec.mutable_known_items()->set_group_by(target.group_by);
   const proto::FeatureSpec of = spec.features(target.feature);
@@ -160,6 +119,10 @@ class Maker {
  private:
   absl::Status ReadBlocks();
   absl::Status AddBlock(const proto::IndexedBlock& block, const Table& table);
+  // Whether an example begins at a row of a block. Of queries: also in one in front of it.
+  bool BeginsExample(const proto::IndexedBlock& block, const Table& table, int64_t row) const;
+  // Adds the records of the last example's rows, all of which are there now.
+  absl::Status AddExample();
   // Each group's values, one after the other; then its number and name; then what is said of rows.
   absl::Status PlaceValues(ExternalSort<GroupRecord>* groups);
   absl::Status NumberGroups(ExternalSort<GroupRecord>* groups, ExternalSort<NumberRecord>* numbers);
@@ -179,12 +142,43 @@ class Maker {
   const int64_t memory_;
   int64_t value_bytes_ = 4;
   ScratchSpace space_;
+  std::vector<RowRecord> example_;  // its rows so far
+  Part part_ = Part::kTraining;     // the example's
+  int64_t rows_read_ = 0;
   ExternalSort<RowRecord> rows_;
   ScratchFile names_;  // of each block's groups, with the row where each is first
   ScratchFile values_, extents_, name_ends_, group_names_;  // as in the file
   ExternalSort<PlacedRow> placed_;
   int64_t groups_ = 0, steps_ = 0;
 };
+
+bool Maker::BeginsExample(const proto::IndexedBlock& block, const Table& table, int64_t row) const {
+  if (spec_.query().empty()) return true;
+  if (row <= block.carried_rows()) return row == block.carried_rows();
+  const std::vector<int32_t>& queries = table.keys.at(spec_.query()).ids;
+  return queries[static_cast<size_t>(row)] != queries[static_cast<size_t>(row) - 1];
+}
+
+absl::Status Maker::AddExample() {
+  const bool looks_from_begin = !spec_.query().empty() && !target_.by.empty();
+  uint64_t begin = std::numeric_limits<uint64_t>::max();
+  for (const RowRecord& record : example_) begin = std::min(begin, record.order);
+  for (RowRecord& record : example_) {
+    if (looks_from_begin && record.value != kNoValue) {
+      record.looks = false;
+      RETURN_IF_ERROR(rows_.Add(record));
+    }
+    if (looks_from_begin) {
+      record.order = begin;
+      record.value = kNoValue;
+      record.looks = true;
+    }
+    RETURN_IF_ERROR(rows_.Add(record));
+  }
+  rows_read_ += static_cast<int64_t>(example_.size());
+  example_.clear();
+  return absl::OkStatus();
+}
 
 absl::Status Maker::AddBlock(const proto::IndexedBlock& block, const Table& table) {
   const KeyColumn& key = table.keys.at(target_.group_by);
@@ -200,15 +194,20 @@ absl::Status Maker::AddBlock(const proto::IndexedBlock& block, const Table& tabl
     RowRecord record;
     record.group = keys[group];
     record.row = block.first_row() + row;
-    if (parts.Of(row) == Part::kTraining || target_.held_out) record.value = ids[at];
+    if (BeginsExample(block, table, row)) {
+      RETURN_IF_ERROR(AddExample());
+      part_ = parts.Of(row);
+    }
+    if (part_ == Part::kTraining || target_.held_out) record.value = ids[at];
     record.order = orders != nullptr ? OrderedBits(orders[at])
                                      : static_cast<uint64_t>(std::max<int64_t>(0, record.value));
-    RETURN_IF_ERROR(rows_.Add(record));
+    example_.push_back(record);
     if (group < named) continue;
     ++named;
     const std::string& name = key.names.text(static_cast<int64_t>(group));
     const auto size = static_cast<int64_t>(name.size());
-    RETURN_IF_ERROR(names_.Append(&record.row, sizeof(record.row)));
+    const int64_t first_row = record.row;
+    RETURN_IF_ERROR(names_.Append(&first_row, sizeof(first_row)));
     RETURN_IF_ERROR(names_.Append(&size, sizeof(size)));
     RETURN_IF_ERROR(names_.Append(name.data(), name.size()));
   }
@@ -222,6 +221,7 @@ absl::Status Maker::ReadBlocks() {
     RETURN_IF_ERROR(AddBlock(block, table));
     ShowProgress(output_.file);
   }
+  RETURN_IF_ERROR(AddExample());
   return rows_.Sort();
 }
 
@@ -239,7 +239,7 @@ absl::Status Maker::PlaceValues(ExternalSort<GroupRecord>* groups) {
       key = row.group;
       group = {row.row, groups_++, {values, 0}};
     }
-    group.first_row = std::min(group.first_row, row.row);
+    group.first_row = std::min<int64_t>(group.first_row, row.row);
     Step();
     if (row.value == kNoValue) continue;
     ++group.values.size;
@@ -309,8 +309,10 @@ absl::Status Maker::PlaceRows(ExternalSort<NumberRecord>* numbers) {
     if (before > std::numeric_limits<uint32_t>::max()) {
       return absl::ResourceExhaustedError("wanted groups of less than 2^32 values, found more");
     }
-    RETURN_IF_ERROR(placed_.Add(
-        {row.row, {static_cast<uint32_t>(group.number), static_cast<uint32_t>(before)}}));
+    if (row.looks) {
+      RETURN_IF_ERROR(placed_.Add(
+          {row.row, {static_cast<uint32_t>(group.number), static_cast<uint32_t>(before)}}));
+    }
     values += row.value == kNoValue ? 0 : 1;
     Step();
   }
@@ -320,7 +322,7 @@ absl::Status Maker::Write(uint64_t key) {
   GroupFileHeader header;
   header.magic = GroupFile::kMagic;
   header.key = key;
-  header.rows = rows_.size();
+  header.rows = rows_read_;
   header.groups = groups_;
   header.values = values_.size() / value_bytes_;
   header.value_bytes = value_bytes_;

@@ -30,7 +30,11 @@ absl::Status HistoryGather::ReadRow(size_t row) {
   group_.resize(static_cast<size_t>(size));
   RETURN_IF_ERROR(file.ReadValues(extent, from, absl::MakeSpan(group_)));
   if (sorts) std::sort(group_.begin(), group_.end());
-  if (own != nullptr) {
+  if (own_of_queries != nullptr) {
+    std::vector<int64_t> others;
+    own_of_queries->AppendOthers(static_cast<int64_t>(row), group_, &others);
+    group_ = std::move(others);
+  } else if (own != nullptr) {
     const auto [first, last] = std::equal_range(group_.begin(), group_.end(), own[row]);
     group_.erase(first, last);
   }

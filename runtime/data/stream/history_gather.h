@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "coxswain/tensor.h"
+#include "runtime/data/history.h"
 #include "runtime/data/stream/group_file.h"
 
 namespace coxswain::data {
@@ -31,6 +32,7 @@ struct HistoryGather {
   bool ordered = false;          // only those before the row, of which the last ones are taken
   bool sorts = false;            // the file has them in another order than that of their ids
   const int64_t* own = nullptr;  // of each row the value that is left out; null: none is
+  ValuesOfQueries* own_of_queries = nullptr;  // where rows are those of queries: these are left out
   std::function<uint64_t(int64_t row)> sample_key;  // with `most`, where they have no order
 
  private:

@@ -81,9 +81,8 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
                         ": the second file of a pair may come later than the first");
   }
   for (const proto::FeatureSpec& feature : spec.features()) {
-    if (!IsHistory(feature) || (spec.query().empty() && !spec.followed())) continue;
-    return absl::StrCat("features.", feature.name(), ": a history, with dataset.",
-                        spec.followed() ? "follow" : "query");
+    if (!IsHistory(feature) || !spec.followed()) continue;
+    return absl::StrCat("features.", feature.name(), ": a history, with dataset.follow");
   }
   if (spec.has_known_items() && spec.followed()) {
     return "evaluate: what else a user has, with dataset.follow";

@@ -57,6 +57,13 @@ struct StreamedRows::Picks {
   uint64_t sample_key = 0;
 
   int64_t size() const { return static_cast<int64_t>(picks.size()); }
+  // As BatchRows::SampleKey.
+  uint64_t SampleKey(int64_t i, int column) const {
+    const CellRow& pick = picks[static_cast<size_t>(i)];
+    const int64_t place = query_ends.empty() ? begin + i : blocks[pick.block]->first_row + pick.row;
+    return HashPair(HashPair(sample_key, static_cast<uint64_t>(place)),
+                    static_cast<uint64_t>(column));
+  }
   // The column `of` of each block.
   template <typename F>
   auto OfBlocks(F of) const {
@@ -210,13 +217,7 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
     if (taken == all) {
       for (uint32_t value = 0; value < taken; ++value) take(value);
     } else {
-      // As BatchRows::SampleKey.
-      const int64_t place = data_->spec.query().empty()
-                                ? picks.begin + i
-                                : picks.blocks[pick.block]->first_row + pick.row;
-      const uint64_t key = HashPair(HashPair(picks.sample_key, static_cast<uint64_t>(place)),
-                                    static_cast<uint64_t>(index));
-      SampleIndices(key, all, taken, take);
+      SampleIndices(picks.SampleKey(i, index), all, taken, take);
     }
   }
   batch->push_back(std::move(offsets));
@@ -415,14 +416,14 @@ absl::Status StreamedRows::FillHistory(const Picks& picks, Part part, Batch* bat
   gather.feature = spec.features(index).name();
   gather.most = spec.features(index).max_values();
   gather.ordered = !data_->history->by.empty();
-  if (part == Part::kTraining && !gather.ordered) {
+  const bool others_only = part == Part::kTraining && !gather.ordered;
+  if (others_only) {
     gather.own =
         (*batch)[picks.places[static_cast<size_t>(data_->history->feature)]].data<int64_t>();
   }
-  gather.sample_key = [&](int64_t i) {
-    return HashPair(HashPair(picks.sample_key, static_cast<uint64_t>(picks.begin + i)),
-                    static_cast<uint64_t>(index));
-  };
+  ValuesOfQueries of_queries(picks.query_ends, [&](int64_t i) { return gather.own[i]; });
+  if (others_only && !picks.query_ends.empty()) gather.own_of_queries = &of_queries;
+  gather.sample_key = [&](int64_t i) { return picks.SampleKey(i, index); };
   for (const CellRow& pick : picks.picks) {
     gather.rows.push_back(picks.blocks[pick.block]->of_history[pick.row]);
   }

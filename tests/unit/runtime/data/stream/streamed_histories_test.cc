@@ -388,15 +388,5 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("histories, streamed: not of queries") {
-  const DataFiles files;
-  auto spec = CsvSpec(files.Write("a.csv", Csv(0, 40)));
-  AddCategorical(&spec, "item");
-  spec.set_query("user");
-  AddHistory(&spec, "", 0);
-  CHECK_THAT(LoadError(Streamed(files, spec, 100)),
-             Contains("features.seen: a history, with dataset.query"));
-}
-
 }  // namespace
 }  // namespace coxswain::data

@@ -1,0 +1,160 @@
+#include "tests/bench/input/streamed_dlrm.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/status.h"
+#include "runtime/data/criteo.h"
+#include "tests/bench/round.h"
+#include "tests/testing/paths.h"
+#include "tests/testing/process.h"
+
+namespace coxswain {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kBuckets = 20'000, kDim = 16, kBatch = 512;
+constexpr double kRowBytes = 264;             // of a line that is generated, about
+constexpr int64_t kRowsInMemory = 1'000'000;  // of the part that is held in memory
+constexpr double kMegabyte = 1e6;
+constexpr absl::Duration kAtMost = absl::Hours(6), kLook = absl::Milliseconds(100);
+
+// Rows of this width and lazy_adam's two slots.
+double TableBytes() {
+  return static_cast<double>(data::kCriteoWords * kBuckets * kDim) * 3 * sizeof(float);
+}
+
+// What /proc says of a process.
+struct Status {
+  std::string name;
+  int parent = 0;
+  double peak = 0;  // bytes
+};
+
+Status StatusOf(const fs::path& directory) {
+  Status status;
+  std::ifstream file(directory / "status");
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> words =
+        absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    if (words.size() < 2) continue;
+    int64_t number = 0;
+    if (words[0] == "Name:") status.name = words[1];
+    if (words[0] == "PPid:" && absl::SimpleAtoi(words[1], &number)) {
+      status.parent = static_cast<int>(number);
+    }
+    if (words[0] == "VmHWM:" && absl::SimpleAtoi(words[1], &number)) {
+      status.peak = 1024 * static_cast<double>(number);
+    }
+  }
+  return status;
+}
+
+// Takes down what the process and its children have used at most.
+void Look(int of, std::map<std::string, double>* peaks) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    int pid = 0;
+    if (!absl::SimpleAtoi(entry.path().filename().string(), &pid)) continue;
+    const Status status = StatusOf(entry.path());
+    if (pid != of && status.parent != of) continue;
+    double& peak = (*peaks)[status.name];
+    peak = std::max(peak, status.peak);
+  }
+}
+
+struct Trained {
+  double steps_per_second = 0;
+  std::map<std::string, double> peaks;  // by program
+};
+
+absl::Status Failed(const std::string& what, const std::string& output) {
+  return absl::InternalError(absl::StrCat(what, ": ", output));
+}
+
+absl::Status Generate(const std::string& path, int64_t rows) {
+  const auto result = Run({COXSWAIN_BINARY_DIR "/bin/coxswain", "generate", "criteo", "--out", path,
+                           "--rows", absl::StrCat(rows), "--quiet"},
+                          {}, kAtMost);
+  return result.code == 0 ? absl::OkStatus() : Failed("generate", result.err);
+}
+
+absl::StatusOr<Trained> Train(const StreamedDlrmOptions& options, const std::string& data,
+                              bool streamed) {
+  const std::string job = options.directory + "/job.yaml", report = options.directory + "/out.json";
+  std::ofstream(job) << "name: dlrm\ndataset: {path: " << data
+                     << ", format: criteo, hash_buckets: " << kBuckets
+                     << ", streaming: " << (streamed ? "true" : "false")
+                     << ", cache_directory: " << options.directory << "/cache}\n"
+                     << "model: {kind: dlrm, dim: " << kDim
+                     << ", bottom: [64, 32], top: [64, 32]}\n"
+                     << "optimizer:\n  table: {kind: lazy_adam, learning_rate: 0.004}\n"
+                     << "  dense: {kind: adam, learning_rate: 0.002}\n"
+                     << "train: {steps: " << options.steps << ", batch_size: " << kBatch << "}\n";
+  Process process(
+      {COXSWAIN_BINARY_DIR "/bin/coxswain", "train", job, "--local", "1x2", "--report", report});
+  Trained trained;
+  // The text is only there when it is over.
+  while (!process.WaitForOutput(" of training (", kLook) &&
+         fs::exists(absl::StrCat("/proc/", process.pid()))) {
+    Look(process.pid(), &trained.peaks);
+  }
+  const auto result = process.Wait(kAtMost);
+  if (result.code != 0) return Failed(absl::StrCat("train: exit code ", result.code), result.err);
+  const nlohmann::json json = nlohmann::json::parse(std::ifstream(report));
+  trained.steps_per_second =
+      json["examples_per_second"].get<double>() / static_cast<double>(kBatch);
+  return trained;
+}
+
+void Show(const char* name, const Trained& trained, nlohmann::json* figures) {
+  std::string line = absl::StrFormat("dlrm, %-9s %7.1f steps/s", name, trained.steps_per_second);
+  nlohmann::json of = {{"data", name}, {"steps_per_second", Round(trained.steps_per_second, 1)}};
+  for (const auto& [program, bytes] : trained.peaks) {
+    const double own = bytes - (absl::EndsWith(program, "-ps") ? TableBytes() : 0);
+    absl::StrAppendFormat(&line, ", %s %.0f MB", program, own / kMegabyte);
+    of["peak_megabytes"][program] = Round(own / kMegabyte, 1);
+  }
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+  figures->push_back(of);
+}
+
+}  // namespace
+
+absl::StatusOr<nlohmann::json> MeasureStreamedDlrm(const StreamedDlrmOptions& options) {
+  const std::string whole = options.directory + "/criteo_large.tsv";
+  const std::string part = options.directory + "/criteo_part.tsv";
+  const auto rows = static_cast<int64_t>(options.gigabytes * 1e9 / kRowBytes);
+  RETURN_IF_ERROR(Generate(whole, rows));
+  RETURN_IF_ERROR(Generate(part, std::min(rows, kRowsInMemory)));
+  const double size = static_cast<double>(fs::file_size(whole)) / 1e9;
+  nlohmann::json runs = nlohmann::json::array();
+  std::vector<double> ratios;
+  for (int round = 0; round < options.rounds; ++round) {
+    ASSIGN_OR_RETURN(const Trained from_files, Train(options, whole, true));
+    Show("streamed", from_files, &runs);
+    ASSIGN_OR_RETURN(const Trained from_memory, Train(options, part, false));
+    Show("in memory", from_memory, &runs);
+    ratios.push_back(from_files.steps_per_second / from_memory.steps_per_second);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const double ratio = ratios[ratios.size() / 2];
+  std::printf("dlrm, %.2f GB streamed: of the steps a second in memory %.2f\n", size, ratio);
+  return nlohmann::json{{"name", "dlrm, streamed"},
+                        {"gigabytes", Round(size, 2)},
+                        {"runs", runs},
+                        {"ratio", Round(ratio, 2)}};
+}
+
+}  // namespace coxswain
