@@ -158,6 +158,12 @@ Output FunctionBuilder::Column(const std::string& name) {
     if (a.name == name) return {a.node, 0};
   }
   const auto it = state_->columns.find(name);
+  if (state_->columns.empty()) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("wanted a data set with a column '", name,
+                     "', found none: the function is defined without a data set")));
+    return {};
+  }
   if (it == state_->columns.end()) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
         "the data set has no column '", name,
@@ -423,6 +429,10 @@ Operation FunctionBuilder::Update(const MeanMetric& metric, Output values, Outpu
 
 void FunctionBuilder::ControlDependencies(const std::vector<Operation>& after,
                                           const std::function<void()>& body) {
+  if (body == nullptr) {
+    Fail(absl::InvalidArgumentError("ControlDependencies: wanted a function, found none"));
+    return;
+  }
   std::vector<int> nodes;
   for (const Operation& operation : after) {
     nodes.insert(nodes.end(), operation.nodes_.begin(), operation.nodes_.end());

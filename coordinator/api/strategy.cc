@@ -166,10 +166,24 @@ absl::Status ParameterServerStrategy::State::RegisterDataset(
   });
 }
 
+namespace {
+
+absl::Status Call(const std::string& name, const ParameterServerStrategy::Build& build,
+                  FunctionBuilder* builder) {
+  if (build == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", name, "': wanted what builds it, found none"));
+  }
+  build(*builder);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string& name,
                                                                const Build& build) {
   FunctionBuilder builder = state_->NewBuilder(name);
-  build(builder);
+  RETURN_IF_ERROR(Call(name, build, &builder));
   return state_->Finish(std::move(builder), nullptr);
 }
 
@@ -198,7 +212,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string
   for (const data::ColumnSpec& column : dataset.data().columns(part)) {
     builder.state_->columns[column.name] = column.type;
   }
-  build(builder);
+  RETURN_IF_ERROR(Call(name, build, &builder));
   return state_->Finish(std::move(builder), dataset.state_.get());
 }
 

@@ -84,9 +84,11 @@ void Job::Hang(int64_t closure) {
   });
 }
 
-// When it is given to a worker; later the oldest is less far behind.
+// When it is given to a worker; later the oldest is less far behind. An older coordinator that goes
+// on after it stood still has closures of its own.
 void Job::WatchStaleness() {
-  site_->network()->set_on_message([this](int, const net::Message& message) {
+  site_->network()->set_on_message([this](const LifePtr& from, int, const net::Message& message) {
+    if (from != site_->life(coordinator_node_)) return true;
     if (message.type != static_cast<uint16_t>(net::MessageType::kRunClosure)) return true;
     const auto request = function::DecodeClosureRequest(message);
     const CoordinatorProcess* const now = coordinator();
@@ -101,16 +103,17 @@ void Job::WatchStaleness() {
 }
 
 void Job::Poison(int64_t closure) {
-  site_->network()->set_on_message([this, closure](int node, const net::Message& message) {
-    if (message.type != static_cast<uint16_t>(net::MessageType::kRunClosure)) return true;
-    const auto request = function::DecodeClosureRequest(message);
-    if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return true;
-    ++totals.poisoned;
-    Random& random = site_->world()->random();
-    site_->Kill(node, random.Chance(0.7) ? Death::kProcess : Death::kMachine,
-                random.Between(absl::Milliseconds(1), absl::Seconds(1)));
-    return true;
-  });
+  site_->network()->set_on_message(
+      [this, closure](const LifePtr&, int node, const net::Message& message) {
+        if (message.type != static_cast<uint16_t>(net::MessageType::kRunClosure)) return true;
+        const auto request = function::DecodeClosureRequest(message);
+        if (!request.ok() || request->closure != static_cast<ClosureId>(closure) + 1) return true;
+        ++totals.poisoned;
+        Random& random = site_->world()->random();
+        site_->Kill(node, random.Chance(0.7) ? Death::kProcess : Death::kMachine,
+                    random.Between(absl::Milliseconds(1), absl::Seconds(1)));
+        return true;
+      });
 }
 
 void Job::Tear(int64_t closure) {
@@ -118,7 +121,7 @@ void Job::Tear(int64_t closure) {
     const auto request = function::DecodeSegmentRequest(frame);
     return request.ok() && request->closure == id;
   };
-  site_->network()->set_on_message([this, tears](int, const net::Message& message) {
+  site_->network()->set_on_message([this, tears](const LifePtr&, int, const net::Message& message) {
     bool torn = false;
     if (message.type == static_cast<uint16_t>(net::MessageType::kFrames)) {
       const auto parts = function::SplitMessages(message);

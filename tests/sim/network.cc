@@ -151,7 +151,8 @@ struct Link : std::enable_shared_from_this<Link> {
                             copy.header.size() + copy.payload_bytes(), " bytes, link ", id);
       });
       if (network->swallows_ && network->swallows_(me.node, copy)) continue;
-      const bool whole = !network->on_message_ || network->on_message_(me.node, copy);
+      const bool whole =
+          !network->on_message_ || network->on_message_(side[1 - to].life, me.node, copy);
       if (!me.life->alive) return;
       if (!whole) {
         me.coming.clear();

@@ -89,10 +89,9 @@ class Network {
   }
 
   // Sees each message before the node does, and may kill the node: then it does not get it. False:
-  // the message breaks its connection.
-  void set_on_message(std::function<bool(int node, const net::Message&)> on_message) {
-    on_message_ = std::move(on_message);
-  }
+  // the message breaks its connection. `from`: who has sent it; null where nobody knows any more.
+  using OnMessage = std::function<bool(const LifePtr& from, int node, const net::Message&)>;
+  void set_on_message(OnMessage on_message) { on_message_ = std::move(on_message); }
 
   size_t max_message_bytes() const { return options_.max_message_bytes; }
   uint64_t messages() const { return messages_; }
@@ -136,7 +135,7 @@ class Network {
   std::set<int> mute_;
   int64_t swallowed_ = 0, control_swallowed_ = 0;
   std::function<bool(int node, const net::Message&)> swallows_;
-  std::function<bool(int node, const net::Message&)> on_message_;
+  OnMessage on_message_;
   uint64_t messages_ = 0;
   int64_t frame_messages_ = 0;
   int64_t duplicates_ = 0;

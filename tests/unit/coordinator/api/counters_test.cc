@@ -43,6 +43,29 @@ TEST_CASE("each closure gets a number of its own from a counter, whatever runs b
   CHECK(Must(strategy.Read(step)).data<int64_t>()[0] == 301);
 }
 
+TEST_CASE("a moving average goes by what its variable is when it is moved, in each of its shards",
+          "[api]") {
+  ParameterServerStrategy strategy(MustStart(2, 2));
+  const Variable mean =
+      Must(strategy.CreateVariable("mean", {.shape = Shape{4}, .partitioner = FixedShards(2)}));
+  const RemoteFunction move = Must(strategy.Define("move", [&](FunctionBuilder& f) {
+    const Output towards = f.Constant(Floats({1, 2, 4, 8}));
+    f.AssignMovingAverage(mean, towards, /*decay=*/0.5);
+  }));
+  ClusterCoordinator coordinator(strategy);
+  for (int i = 0; i < 20; ++i) coordinator.Schedule(move);  // many are under way at a time
+  Must(coordinator.Join());
+  const float far = 1 - 1.0f / (1 << 20);
+  CHECK(ToVector<float>(Must(strategy.Read(mean))) ==
+        std::vector<float>{far, 2 * far, 4 * far, 8 * far});
+  for (const double decay : {1.0, -0.5}) {
+    const auto wrong = strategy.Define("wrong", [&](FunctionBuilder& f) {
+      f.AssignMovingAverage(mean, f.Constant(Floats({0, 0, 0, 0})), decay);
+    });
+    CHECK(absl::StrContains(wrong.status().message(), "wanted 0 <= decay < 1"));
+  }
+}
+
 TEST_CASE("FetchAdd is for a variable of one number, once in a function", "[api]") {
   ParameterServerStrategy strategy(MustStart(1, 1));
   const Variable two = Must(strategy.CreateVariable("two", {.shape = Shape{2}}));

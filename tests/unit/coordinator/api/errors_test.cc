@@ -43,6 +43,21 @@ CoordinatorOptions With(ErrorPolicy policy) {
   return options;
 }
 
+TEST_CASE("a function without what builds it is an error, and so is a column without a data set",
+          "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const auto message = [&](const ParameterServerStrategy::Build& build) {
+    const auto defined = strategy.Define("f", build);
+    REQUIRE(absl::IsInvalidArgument(defined.status()));
+    return std::string(defined.status().message());
+  };
+  CHECK(absl::StrContains(message(nullptr), "function 'f': wanted what builds it, found none"));
+  CHECK(absl::StrContains(message([](FunctionBuilder& f) { f.ControlDependencies({}, nullptr); }),
+                          "ControlDependencies: wanted a function, found none"));
+  CHECK(absl::StrContains(message([](FunctionBuilder& f) { f.Result("x", f.Column("x")); }),
+                          "wanted a data set with a column 'x', found none"));
+}
+
 TEST_CASE("collect: the others run, Join returns the first error and errors() has all", "[api]") {
   Cluster cluster = MustStart(1, 2);
   ParameterServerStrategy strategy(cluster);
