@@ -17,46 +17,10 @@
 #include "coordinator/job/model_kind.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/config/yaml_reader.h"
-#include "tests/testing/paths.h"
+#include "tests/testing/pages.h"
 
 namespace coxswain {
 namespace {
-
-std::string Read(const std::string& path) {
-  const absl::StatusOr<std::string> text =
-      config::ReadTextFile(absl::StrCat(COXSWAIN_SOURCE_DIR, "/", path));
-  INFO(path);
-  REQUIRE(text.ok());
-  return *text;
-}
-
-// The page's code blocks of a language, in their order.
-std::vector<std::string> Blocks(const std::string& language) {
-  const std::string page = Read("README.md"), open = absl::StrCat("```", language, "\n");
-  std::vector<std::string> blocks;
-  for (size_t at = page.find(open); at != std::string::npos; at = page.find(open, at)) {
-    at += open.size();
-    blocks.push_back(page.substr(at, page.find("```", at) - at));
-  }
-  return blocks;
-}
-
-// The first cells of the page's table with this head, without backticks.
-std::vector<std::string> FirstCells(const std::string& head) {
-  std::vector<std::string> cells;
-  bool inside = false;
-  for (absl::string_view line : absl::StrSplit(Read("README.md"), '\n')) {
-    if (absl::StartsWith(line, absl::StrCat("| ", head, " |"))) {
-      inside = true;
-    } else if (!absl::StartsWith(line, "|")) {
-      inside = false;
-    } else if (inside && !absl::StartsWith(line, "|---")) {
-      const std::vector<std::string> row = absl::StrSplit(line, " | ");
-      cells.push_back(row[0].substr(2));
-    }
-  }
-  return cells;
-}
 
 // Lines without indentation; empty ones are left out.
 std::vector<std::string> Trimmed(const std::string& text) {
@@ -69,7 +33,7 @@ std::vector<std::string> Trimmed(const std::string& text) {
 }
 
 TEST_CASE("the job on the front page is valid", "[readme]") {
-  const std::vector<std::string> blocks = Blocks("yaml");
+  const std::vector<std::string> blocks = CodeBlocks("README.md", "yaml");
   REQUIRE(blocks.size() == 2);
   const absl::StatusOr<job::JobSpec> job = job::ParseJob(blocks[0], "films.yaml");
   INFO(job.status().message());
@@ -80,12 +44,12 @@ TEST_CASE("the job on the front page is valid", "[readme]") {
 
 TEST_CASE("the cluster on the front page is valid as a file and as TF_CONFIG", "[readme]") {
   const absl::StatusOr<cluster::ClusterConfig> file =
-      cluster::ParseClusterConfig(Blocks("yaml")[1], "cluster.yaml");
+      cluster::ParseClusterConfig(CodeBlocks("README.md", "yaml")[1], "cluster.yaml");
   INFO(file.status().message());
   REQUIRE(file.ok());
   CHECK(file->ps.size() == 2);
   CHECK(file->workers.size() == 3);
-  const std::vector<std::string> json = Blocks("json");
+  const std::vector<std::string> json = CodeBlocks("README.md", "json");
   REQUIRE(json.size() == 1);
   const absl::StatusOr<cluster::TaskConfig> task = cluster::ParseTfConfig(json[0]);
   INFO(task.status().message());
@@ -94,10 +58,10 @@ TEST_CASE("the cluster on the front page is valid as a file and as TF_CONFIG", "
 }
 
 TEST_CASE("the program on the front page is a part of the example program", "[readme]") {
-  const std::vector<std::string> blocks = Blocks("cpp");
+  const std::vector<std::string> blocks = CodeBlocks("README.md", "cpp");
   REQUIRE(blocks.size() == 1);
   const std::vector<std::string> shown = Trimmed(blocks[0]);
-  const std::vector<std::string> program = Trimmed(Read("examples/program/main.cc"));
+  const std::vector<std::string> program = Trimmed(PageText("examples/program/main.cc"));
   REQUIRE(shown.size() > 10);
   const auto begin = std::find(program.begin(), program.end(), shown[0]);
   REQUIRE(program.end() - begin >= static_cast<std::ptrdiff_t>(shown.size()));
@@ -107,7 +71,7 @@ TEST_CASE("the program on the front page is a part of the example program", "[re
 
 TEST_CASE("the front page names every command and no other", "[readme]") {
   std::string source;
-#define COX_FILE(file, function) source += Read("coordinator/cli/commands/" #file ".cc");
+#define COX_FILE(file, function) source += PageText("coordinator/cli/commands/" #file ".cc");
   COX_COMMANDS(COX_FILE)
 #undef COX_FILE
   const std::regex added("app\\.add_subcommand\\(\\s*\"([a-z]+)\"");
@@ -118,7 +82,7 @@ TEST_CASE("the front page names every command and no other", "[readme]") {
   CHECK(commands.size() >= 7);
   const std::regex shown("`coxswain ([a-z]+)[ `].*");
   std::set<std::string> named;
-  for (const std::string& cell : FirstCells("command")) {
+  for (const std::string& cell : FirstCells("README.md", "command")) {
     std::smatch match;
     if (std::regex_match(cell, match, shown)) named.insert(match[1]);
   }
@@ -130,7 +94,7 @@ TEST_CASE("the front page has the exit codes that the programs return", "[readme
       absl::StrCat(cli::kExitDone),      absl::StrCat(cli::kExitUsage),
       absl::StrCat(cli::kExitJobFailed), absl::StrCat(cli::kExitUnreachable),
       absl::StrCat(cli::kExitResumable), absl::StrCat(cli::kExitInterrupted)};
-  CHECK(FirstCells("exit code") == wanted);
+  CHECK(FirstCells("README.md", "exit code") == wanted);
 }
 
 }  // namespace
