@@ -30,7 +30,7 @@ constexpr auto kKeys = job::KeyList(
     job::Key<&DinOptions::attention>(
         "attention", "[36]", "widths of the hidden layers that weigh what is in the history")
         .Min(1),
-    HiddenKey<&DinOptions::hidden>(), ExampleStyleKeys<&DinOptions::style>());
+    HiddenKey<&DinOptions::hidden>(), StyleKeys<&DinOptions::style>());
 
 class Din : public LabelledModel {
  public:
@@ -39,6 +39,7 @@ class Din : public LabelledModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
 
   void Complete(const job::JobReader& reader) override {
+    CheckNorms(reader, options.style);
     job::CheckSingle(reader, "model.target", options.target);
     const proto::FeatureSpec* history = job::CheckFeature(reader, "model.history", options.history);
     if (history != nullptr && history->history_of() != options.target) {

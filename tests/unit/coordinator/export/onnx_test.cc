@@ -197,14 +197,15 @@ TEST_CASE("onnx: items that have features have the scores that they have here", 
 }
 
 TEST_CASE("onnx: a din, whose history is weighed for the item at hand, says the same", "[export]") {
-  for (const char* rest : {"", "tables: {grade: {dtype: bf16}}\n", "loss: {kind: mse}\n"}) {
+  for (const char* rest : {"}\n", "}\ntables: {grade: {dtype: bf16}}\n", "}\nloss: {kind: mse}\n",
+                           ", batch_norm: {momentum: 0.5}}\n"}) {
     CheckAlike(absl::StrCat(
         "name: grades\ndataset: {path: train.csv}\nfeatures:\n",
         "  - {name: shop, kind: categorical}\n  - {name: grade, kind: categorical}\n",
         "  - {name: had, kind: history, history_of: grade, group_by: shop}\n",
         "  - {name: age, kind: numeric, normalization: standard}\nlabel: {column: bought}\n",
         "split: {test_path: test.csv}\ntrain: {batch_size: 64}\n",
-        "model: {kind: din, target: grade, history: had, attention: [6], hidden: [8]}\n", rest));
+        "model: {kind: din, target: grade, history: had, attention: [6], hidden: [8]", rest));
   }
 }
 

@@ -76,13 +76,11 @@ TEST_CASE("keys of hidden layers that are given reach each kind") {
   }
 }
 
-TEST_CASE("a din and a two_tower have no batch_norm") {
+TEST_CASE("a two_tower has no batch_norm") {
   const auto error = [](const std::string& model) {
     const std::string job = absl::StrCat("dataset: {path: a.csv}\n", Job(model, false));
     return std::string(job::ParseJob(job, "job.yaml").status().message());
   };
-  CHECK_THAT(error("{kind: din, target: shop, history: seen, batch_norm: {}}"),
-             Catch::Matchers::Contains("key 'batch_norm' in model is not for kind"));
   CHECK_THAT(error("{kind: two_tower, user: {features: [age]}, item: {feature: shop}, "
                    "batch_norm: {}}"),
              Catch::Matchers::Contains("key 'batch_norm' in model is not for kind"));

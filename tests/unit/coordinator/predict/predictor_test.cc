@@ -159,7 +159,9 @@ TEST_CASE("predict: a din says of a row and its history what its evaluation says
   files.Write("test.csv",
               "user,item,bought,time\nu,i3,1,50\nv,i2,0,50\nnobody,i4,1,50\nv,i6,0,50\n");
   const std::string newest = GENERATE("", ", by: time, max_values: 3", ", by: time, max_values: 9");
-  CAPTURE(newest);
+  // Of the hidden layers; with it the running statistics are what is predicted by.
+  const std::string norm = GENERATE("", ", batch_norm: {momentum: 0.5}");
+  CAPTURE(newest, norm);
   const SavedJob saved = TrainAndSave(
       files,
       "dataset: {path: train.csv}\nfeatures:\n"
@@ -168,7 +170,9 @@ TEST_CASE("predict: a din says of a row and its history what its evaluation says
           newest +
           "}\n"
           "label: {column: bought}\nsplit: {test_path: test.csv}\ntrain: {batch_size: 4}\n"
-          "model: {kind: din, target: item, history: history, attention: [4], hidden: [4]}\n"
+          "model: {kind: din, target: item, history: history, attention: [4], hidden: [4]" +
+          norm +
+          "}\n"
           "optimizer: {table: {kind: sgd, learning_rate: 0.5}, dense: {kind: sgd}}\n");
   const auto predictor = Must(Predictor::Load(saved.directory));
   const auto read = Must(
