@@ -9,7 +9,7 @@
 //       the same for some rows; ids are unique
 //   AssignVariable(value; ...)                  the value replaces the shard
 //   AssignAddVariable(value; ...)               the value is added to it
-//   AssignMovingAverageVariable(value; rate, ...)   it becomes it + rate (value - it), 0 < rate <= 1
+//   AssignMovingAverageVariable(value; rate, ...)   it becomes it + rate (value - it); rate <= 1
 //   FetchAddVariable(value; shard, variable, dtype, shape)   the same; returns what it was before
 //   ScatterAddVariable(ids i64 [n], rows [n, row...]; ...)   rows are added; an id may come twice
 //
@@ -19,10 +19,10 @@
 // travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
 // change a shard have no output, but for one: they stage an update, which is applied with all
 // others of the segment at its end. ApplyDense and ApplySparse have an attribute rate, too (1 when
-// it is left out), by which the optimizer multiplies its learning rate. The attribute update of ops that
-// change a shard (0 when it is left out) tells several updates of one shard apart; NumberUpdates
-// sets it. The ops that read have no gradient function: gradients are taken with respect to what
-// they return.
+// it is left out), by which the optimizer multiplies its learning rate. The attribute update of ops
+// that change a shard (0 when it is left out) tells several updates of one shard apart;
+// NumberUpdates sets it. The ops that read have no gradient function: gradients are taken with
+// respect to what they return.
 
 #include <cmath>
 #include <memory>

@@ -25,8 +25,8 @@ absl::StatusOr<ShardTarget> ParseShardTarget(const Attrs& attrs);
 // The attribute update, 0 when it is left out: see NumberUpdates.
 absl::StatusOr<uint32_t> ParseUpdateKey(const Attrs& attrs);
 
-// The attribute of ops that apply a gradient: by what the shard's optimizer multiplies its learning
-// rate; and of a moving average: its share of the way. 1 when it is left out. Errors: InvalidArgument unless it is above 0 and finite.
+// Of ops that apply a gradient, what the optimizer's learning rate is multiplied with; of a moving
+// average, its share of the way. Left out: 1. Errors: InvalidArgument unless above 0 and finite.
 inline constexpr char kRateAttr[] = "rate";
 absl::StatusOr<double> ParseRate(const Attrs& attrs);
 

@@ -18,7 +18,7 @@ struct Update {
     kSparse,     // ids: i64 [n], unique; values: gradient rows [n, ...]
     kAssign,     // values replace the shard
     kAssignAdd,  // values are added
-    kAssignMovingAverage,  // each number goes towards that of values, by the share `rate` of the way
+    kAssignMovingAverage,  // each goes towards that of values, by the share `rate` of the way
     kScatterAdd            // ids: i64 [n]; values: rows that are added (no optimizer)
   };
   Kind kind = Kind::kDense;

@@ -138,8 +138,8 @@ class FunctionBuilder {
   // Of a variable of several shards each takes its part once, but not all at the same moment.
   Operation Assign(const Variable& variable, Output value);
   Operation AssignAdd(const Variable& variable, Output value);
-  // TensorFlow's assign_moving_average: variable = decay variable + (1 - decay) value, computed from
-  // what the variable is when the update is applied, however many others came since the function
+  // TensorFlow's assign_moving_average: variable = decay variable + (1 - decay) value, of what the
+  // variable is when the update is applied, however many others came since the function has
   // read it. Of f32 and f64. Errors (sticky): InvalidArgument unless 0 <= decay < 1.
   Operation AssignMovingAverage(const Variable& variable, Output value, double decay);
   // Adds to one number and returns what it was before: no two closures get the same number, and one

@@ -239,8 +239,8 @@ TEST_CASE("closures of the checkpoint come before any other, under their numbers
   CHECK(t.Run(Spec(kAdds)) == 9);
 }
 
-// A resumed program schedules them one after the other, and a checkpoint may be due at any time: what
-// is in no checkpoint runs never again once the program is killed once more.
+// A resumed program schedules them one after the other, and a checkpoint may be due at any time:
+// what is in no checkpoint runs never again once the program is killed once more.
 TEST_CASE("a checkpoint has the closures of the one before that are not scheduled again yet",
           "[closure_table]") {
   checkpoint::Manifest before;
