@@ -23,9 +23,8 @@ constexpr char kFooter[] =
     "       broken under --chaos; a file is damaged\n"
     "  4    the cluster could not be reached in time, or another job holds it or the directory of\n"
     "       checkpoints\n"
-    "  75   interrupted by Ctrl-C or SIGTERM after writing a checkpoint, or with --resume before "
-    "it\n"
-    "       trained; --resume goes on\n"
+    "  75   interrupted by Ctrl-C or SIGTERM after writing a checkpoint, or with --resume before\n"
+    "       it trained; --resume goes on\n"
     "  130  interrupted by Ctrl-C or SIGTERM without checkpoints, or the second time";
 
 // A path that is empty comes of a shell's variable that is not set. Taken for a flag that is not
