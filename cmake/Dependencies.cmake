@@ -18,7 +18,9 @@ find_library(HTTPLIB_LIBRARY cpp-httplib REQUIRED)
 add_library(coxswain_httplib INTERFACE)
 target_include_directories(coxswain_httplib SYSTEM INTERFACE ${HTTPLIB_INCLUDE_DIR})
 target_compile_definitions(coxswain_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT
-  CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
+  CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT
+  # Connections that wait to be accepted. Its own 5 makes a burst's clients try again a second later.
+  CPPHTTPLIB_LISTEN_BACKLOG=1024)
 target_link_libraries(coxswain_httplib INTERFACE ${HTTPLIB_LIBRARY})
 
 # hnswlib: headers only.

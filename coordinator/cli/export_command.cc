@@ -8,14 +8,27 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/outputs.h"
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/export/export.h"
 #include "coordinator/export/onnx_export.h"
+#include "coordinator/model/saved_inputs.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace coxswain::cli {
 namespace {
+
+// --force replaces an older export, whose format does not tell; but nothing that the model was made
+// of, and nothing of another model.
+absl::Status CheckOut(const ExportFlags& flags) {
+  RETURN_IF_ERROR(CheckOutsideSaved({"--out", flags.out}));
+  std::error_code error;
+  if (!flags.force || !std::filesystem::is_regular_file(flags.out, error)) return absl::OkStatus();
+  const auto job = model::ReadKeptJob(KeptIn(flags.from), KeptAs(flags.from));
+  if (!job.ok()) return absl::OkStatus();  // a program's
+  return CheckOutputFile("--out", flags.out, OutputKind::kForced, InputsOf(*job));
+}
 
 absl::Status RunOnnx(const ExportFlags& flags) {
   if (!flags.variables.empty() || !flags.since.empty()) {
@@ -42,6 +55,7 @@ absl::Status RunOnnx(const ExportFlags& flags) {
 }
 
 absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
+  RETURN_IF_ERROR(CheckOut(flags));
   if (flags.to == "onnx") return RunOnnx(flags);
   if (flags.external_data) {
     return absl::InvalidArgumentError("--external-data belongs to --to onnx");

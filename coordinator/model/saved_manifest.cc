@@ -78,13 +78,17 @@ absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
   return sums;
 }
 
-absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest,
-                             const ManifestKind& kind) {
+namespace {
+
+// `only`: of this file; empty: of all.
+absl::Status CheckFiles(const std::string& directory, const nlohmann::json& manifest,
+                        const ManifestKind& kind, absl::string_view only) {
   const std::string manifest_path = absl::StrCat(directory, "/", kind.file);
   const auto sums = manifest.find("checksums");
   if (sums == manifest.end()) return absl::OkStatus();
   if (!sums->is_object()) return Damaged(manifest_path, "checksums: wanted an object");
   for (const auto& [name, entry] : sums->items()) {
+    if (!only.empty() && name != only) continue;
     const auto number = [&entry = entry](const char* key) {
       return entry.is_object() && entry.contains(key) && entry[key].is_number_unsigned();
     };
@@ -102,6 +106,23 @@ absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json&
     if (found->crc32 != entry["crc32"].get<uint32_t>()) {
       return Damaged(path, "its content is not what was saved (the checksum is another)");
     }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest,
+                             const ManifestKind& kind) {
+  return CheckFiles(directory, manifest, kind, "");
+}
+
+absl::Status CheckModelFile(const std::string& directory, const std::string& name) {
+  for (const ManifestKind* kind : {&kSavedModel, &kSavedInputs}) {
+    const auto manifest = ReadModelManifest(directory, *kind);
+    if (absl::IsNotFound(manifest.status())) continue;
+    RETURN_IF_ERROR(manifest.status());
+    return CheckFiles(directory, *manifest, *kind, name);
   }
   return absl::OkStatus();
 }

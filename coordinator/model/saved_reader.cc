@@ -333,6 +333,12 @@ std::string SavedSource::WordsPath(const std::string& vocabulary) const {
   return absl::StrCat(words_.empty() ? path_ : words_, "/vocabulary/", vocabulary, ".txt");
 }
 
+absl::StatusOr<std::string> SavedSource::WordsFile(const std::string& vocabulary) const {
+  RETURN_IF_ERROR(CheckModelFile(words_.empty() ? path_ : words_,
+                                 absl::StrCat("vocabulary/", vocabulary, ".txt")));
+  return WordsPath(vocabulary);
+}
+
 void SavedSource::UseVocabularies(const std::string& directory,
                                   const std::function<std::string(const std::string& table)>& of) {
   words_ = directory;

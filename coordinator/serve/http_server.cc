@@ -172,6 +172,20 @@ bool ReadBody(const httplib::Request& request, const httplib::ContentReader& rea
   return false;
 }
 
+// Whether bytes may follow its headers that are not read as its body. Read as the next request, they
+// would be one that a proxy in front has never seen.
+bool EndIsUnclear(const httplib::Request& request) {
+  const bool chunked = request.has_header("Transfer-Encoding");
+  const size_t lengths = request.get_header_value_count("Content-Length");
+  if (lengths > 1 || (lengths == 1 && chunked)) return true;
+  const std::string& method = request.method;
+  const bool is_read =
+      method == "POST" || method == "PUT" || method == "PATCH" || method == "DELETE";
+  const bool has_body =
+      chunked || (lengths == 1 && request.get_header_value("Content-Length") != "0");
+  return has_body && !is_read;
+}
+
 // The library's server, on connections whose requests end in time and are not too large.
 class BoundedServer final : public httplib::Server {
  public:
@@ -211,6 +225,7 @@ class BoundedServer final : public httplib::Server {
     request->ranges.clear();
     // A form is no request of ours: its parts are not to be gathered, but refused as a body.
     if (request->is_multipart_form_data()) request->headers.erase("Content-Type");
+    if (EndIsUnclear(*request)) serving->GiveUp();
   }
 
   // The library sends no error to a client that has not sent the first line.

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,11 @@ Exported ReadExport(const std::string& path) {
     REQUIRE(file->Read(entry.name, 0, to, n * SizeOf(entry.dtype)).ok());
   }
   return e;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 TEST_CASE("a model and its last checkpoint are exported alike, and a delta makes up for the rest",
@@ -279,6 +285,49 @@ TEST_CASE("numpy reads an exported npz", "[export]") {
                                       "json.loads(z[\"__metadata__\"].item())[\"steps\"])'")});
   CAPTURE(read.err);
   CHECK(read.out == "[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]] [0, 1, 2] [1.5] 12\n");
+}
+
+TEST_CASE("a vocabulary that has changed is told by all that name rows by it", "[export]") {
+  const DataFiles files;
+  const std::string model = files.Path("model"), out = files.Path("out");
+  Succeed({"train", WriteTwoTower(files), "--in-process", "--quiet", "--model-dir", model});
+  const std::string words = absl::StrCat(model, "/vocabulary/item.txt");
+  std::string text = ReadFile(words);
+  const size_t first = text.find('\n'), second = text.find('\n', first + 1);
+  text = absl::StrCat(text.substr(first + 1, second - first), text.substr(0, first + 1),
+                      text.substr(second + 1));
+  std::ofstream(words) << text;
+  const std::vector<std::vector<std::string>> commands = {
+      {"nearest", "--table", "item", "i3"},
+      {"table", "lookup", "item", "i3"},
+      {"export", "--to", "csv", "--out", out},
+      {"export", "--to", "projector", "--out", out}};
+  for (std::vector<std::string> command : commands) {
+    command.insert(command.end(), {"--model-dir", model});
+    const auto result = Coxswain(command);
+    CAPTURE(command, result.out, result.err);
+    CHECK(result.code == 3);
+    CHECK_THAT(result.err, Contains("item.txt: its content is not what was saved"));
+  }
+}
+
+TEST_CASE("export --force replaces neither the job's data nor a file of another model",
+          "[export]") {
+  const DataFiles files;
+  const std::string model = files.Path("model"), other = files.Path("other");
+  const std::string job = WriteMatrixFactorization(files);
+  for (const std::string& directory : {model, other}) {
+    Succeed({"train", job, "--in-process", "--quiet", "--model-dir", directory});
+  }
+  for (const std::string& path : {files.Path("ratings.csv"), other + "/model.json"}) {
+    const std::string before = ReadFile(path);
+    REQUIRE_FALSE(before.empty());
+    const auto result =
+        Coxswain({"export", "--model-dir", model, "--to", "npz", "--out", path, "--force"});
+    CAPTURE(path, result.out, result.err);
+    CHECK(result.code == 2);
+    CHECK(ReadFile(path) == before);
+  }
 }
 
 TEST_CASE("export says what is wrong with its flags", "[export]") {

@@ -288,6 +288,33 @@ TEST_CASE("serve: a body is bounded however it is sent", "[serve]") {
   CHECK(packed->body == wanted);
 }
 
+// A proxy in front takes them for a body, and would give the second answer to its next client.
+TEST_CASE("serve: what follows a request that has no body to read is no request", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const Running running(&service, {.timeout = absl::Seconds(5)});
+  const std::string hidden = "GET /v1/models/m HTTP/1.1\r\n\r\n";
+  const auto answers = [&](const std::string& head, const std::string& rest) {
+    const std::string text =
+        SlowClient(running.port()).SendUntilAnswered(absl::StrCat(head, "\r\n\r\n", rest), ' ');
+    INFO(head << ": " << text);
+    CHECK_THAT(text, !Contains("model_version_status"));
+    int count = 0;
+    for (size_t at = 0; (at = text.find("HTTP/1.1 ", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  const std::string length = absl::StrCat("Content-Length: ", hidden.size());
+  for (const char* method : {"GET", "HEAD", "OPTIONS"}) {
+    CHECK(answers(absl::StrCat(method, " /healthz HTTP/1.1\r\n", length), hidden) == 1);
+    CHECK(answers(absl::StrCat(method, " /healthz HTTP/1.1\r\nTransfer-Encoding: chunked"),
+                  hidden) == 1);
+  }
+  const std::string post = absl::StrCat("POST ", kPredict, " HTTP/1.1\r\n");
+  CHECK(answers(absl::StrCat(post, "Content-Length: 0\r\n", length), hidden) == 1);
+  CHECK(answers(absl::StrCat(post, length, "\r\nTransfer-Encoding: chunked"),
+                absl::StrCat("0\r\n\r\n", hidden)) == 1);
+}
+
 TEST_CASE("serve: an answer is whole, whatever ranges of it are wanted", "[serve]") {
   const Served served;
   ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
