@@ -172,8 +172,8 @@ bool ReadBody(const httplib::Request& request, const httplib::ContentReader& rea
   return false;
 }
 
-// Whether bytes may follow its headers that are not read as its body. Read as the next request, they
-// would be one that a proxy in front has never seen.
+// Whether bytes may follow its headers that are not read as its body. Read as the next request,
+// they would be one that a proxy in front has never seen.
 bool EndIsUnclear(const httplib::Request& request) {
   const bool chunked = request.has_header("Transfer-Encoding");
   const size_t lengths = request.get_header_value_count("Content-Length");
