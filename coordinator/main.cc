@@ -125,5 +125,8 @@ int main(int argc, char** argv) {
     app.exit(e);  // prints the help that was asked for
     return Finish(coxswain::cli::kExitDone);
   }
-  return Finish(run());
+  const int code = run();
+  // A job's results are its model and its report: what it prints is news of them.
+  const bool prints_news = app.got_subcommand("train") || app.got_subcommand("chaos");
+  return prints_news ? code : Finish(code);
 }

@@ -5,9 +5,9 @@
 //       -> rows
 //
 // The output is the very same tensor. The error names the variable, what of it this is ("the
-// gradient" where that is left out) and, of rows, the id of the
-// first that has a NaN or an infinite number. `ids` are those of the shard, number `index` of
-// `count`; the other attributes tell which ids these are of the whole variable, see UniqueShards.
+// gradient" where that is left out) and, of rows, the id of the first that has a NaN or an infinite
+// number. `ids` are those of the shard, number `index` of `count`; the other attributes tell which
+// ids these are of the whole variable, see UniqueShards.
 // Errors: InvalidArgument with the detail NotFinite. It has no gradient.
 
 #include "kernels/check_gradient.h"

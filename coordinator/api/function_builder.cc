@@ -157,13 +157,13 @@ Output FunctionBuilder::Column(const std::string& name) {
   for (const auto& a : state_->graph.function().arguments) {
     if (a.name == name) return {a.node, 0};
   }
-  const auto it = state_->columns.find(name);
   if (state_->columns.empty()) {
     Fail(absl::InvalidArgumentError(
         absl::StrCat("wanted a data set with a column '", name,
                      "', found none: the function is defined without a data set")));
     return {};
   }
+  const auto it = state_->columns.find(name);
   if (it == state_->columns.end()) {
     Fail(absl::InvalidArgumentError(absl::StrCat(
         "the data set has no column '", name,

@@ -26,7 +26,7 @@ absl::Status CheckOut(const ExportFlags& flags) {
   std::error_code error;
   if (!flags.force || !std::filesystem::is_regular_file(flags.out, error)) return absl::OkStatus();
   const auto job = model::ReadKeptJob(KeptIn(flags.from), KeptAs(flags.from));
-  if (!job.ok()) return absl::OkStatus();  // a program's
+  if (!job.ok()) return absl::OkStatus();  // a program's: nobody knows what it was made of
   return CheckOutputFile("--out", flags.out, OutputKind::kForced, InputsOf(*job));
 }
 

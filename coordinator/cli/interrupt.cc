@@ -49,11 +49,10 @@ void WaitForSignals() {
     if (number == SIGHUP && HangUp()) continue;
     const int before = g_signals.fetch_add(1);
     std::lock_guard<std::mutex> lock(g_mu);
-    // Nobody to ask, or asked before: the user means it.
     if (before == 0 && g_interrupt == nullptr && g_resume != nullptr) {
-      std::fprintf(stderr, "interrupted; resume with\n  %s\n", g_resume->c_str());
-      _exit(kExitResumable);
+      _exit(TellToResume(*g_resume));
     }
+    // Nobody to ask, or asked before: the user means it.
     if (before > 0 || g_interrupt == nullptr) _exit(kExitInterrupted);
     (*g_interrupt)();
   }
@@ -72,6 +71,11 @@ void StartInterruptThread() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
   std::thread(WaitForSignals).detach();
+}
+
+int TellToResume(const std::string& command) {
+  std::fprintf(stderr, "interrupted; resume with\n  %s\n", command.c_str());
+  return kExitResumable;
 }
 
 void InterruptedJobResumes(const std::string& command) {

@@ -11,6 +11,8 @@ namespace coxswain::cli {
 // them. Call once, before any other thread is there.
 void StartInterruptThread();
 
+// Prints the command; returns the exit code that belongs to it.
+int TellToResume(const std::string& command);
 // From now on a first signal that comes outside of an InterruptScope ends the process with
 // kExitResumable: what is begun so far costs nothing, and `command`, which is printed, does it.
 void InterruptedJobResumes(const std::string& command);

@@ -122,8 +122,7 @@ class NamedTable {
     NamedTable table(std::move(rows));
     const std::string& vocabulary = table.rows_.variable().vocabulary;
     if (!vocabulary.empty() && !table.rows_.variable().hash) {
-      ASSIGN_OR_RETURN(const std::string words, source.WordsFile(vocabulary));
-      ASSIGN_OR_RETURN(table.words_, model::SavedWords::Load(words));
+      ASSIGN_OR_RETURN(table.words_, source.Words(vocabulary));
     }
     return table;
   }

@@ -406,12 +406,8 @@ int Train(const TrainFlags& flags) {
   display.Clear();
   if (status.ok()) return kExitDone;
   // Before it trained, a job that goes on has done nothing that could be lost.
-  resumable =
-      resumable || (flags.resume && InterruptScope::interrupted() && absl::IsCancelled(status));
-  if (resumable) {
-    std::fprintf(stderr, "interrupted; resume with\n  %s\n", ResumeCommand(flags).c_str());
-    return kExitResumable;
-  }
+  const bool not_begun = flags.resume && InterruptScope::interrupted() && absl::IsCancelled(status);
+  if (resumable || not_begun) return TellToResume(ResumeCommand(flags));
   if (!InterruptScope::interrupted()) return Complain(status);
   if (absl::IsCancelled(status)) {
     std::fprintf(stderr, "interrupted\n");

@@ -489,7 +489,6 @@ void ClosureTable::Trim(ClosureId first) {
   lost_updates_.Trim(first);
 }
 
-// The closures that some shard may lack.
 // A program that was resumed schedules them one after the other. Until then no shard has them.
 void ClosureTable::AddResumed(checkpoint::Manifest* manifest) const {
   if (resumed_.empty()) return;
@@ -501,6 +500,7 @@ void ClosureTable::AddResumed(checkpoint::Manifest* manifest) const {
             [](const auto& a, const auto& b) { return a.id < b.id; });
 }
 
+// The closures that some shard may lack.
 absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& name_of,
                                     checkpoint::Manifest* manifest) const {
   if (!log_.Covers(manifest->low_water)) {

@@ -53,9 +53,7 @@ absl::StatusOr<NamedRows> NamedRows::Open(const SavedSource& source, const std::
   ASSIGN_OR_RETURN(named.rows_, source.Open(name));
   named.shared_ = std::move(words);
   if (named.shared_ != nullptr) return named;
-  ASSIGN_OR_RETURN(const std::string words_file,
-                   source.WordsFile(named.rows_.variable().vocabulary));
-  ASSIGN_OR_RETURN(SavedWords own, SavedWords::Load(words_file));
+  ASSIGN_OR_RETURN(SavedWords own, source.Words(named.rows_.variable().vocabulary));
   named.own_ = std::make_shared<const SavedWords>(std::move(own));
   return named;
 }

@@ -117,14 +117,10 @@ absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json&
   return CheckFiles(directory, manifest, kind, "");
 }
 
-absl::Status CheckModelFile(const std::string& directory, const std::string& name) {
-  for (const ManifestKind* kind : {&kSavedModel, &kSavedInputs}) {
-    const auto manifest = ReadModelManifest(directory, *kind);
-    if (absl::IsNotFound(manifest.status())) continue;
-    RETURN_IF_ERROR(manifest.status());
-    return CheckFiles(directory, *manifest, *kind, name);
-  }
-  return absl::OkStatus();
+absl::Status CheckModelFile(const std::string& directory, const std::string& name,
+                            const ManifestKind& kind) {
+  ASSIGN_OR_RETURN(const nlohmann::json manifest, ReadModelManifest(directory, kind));
+  return CheckFiles(directory, manifest, kind, name);
 }
 
 }  // namespace coxswain::model

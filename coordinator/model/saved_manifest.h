@@ -48,8 +48,8 @@ absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
 // changed.
 absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest,
                              const ManifestKind& kind = kSavedModel);
-// The same of one file of a model, or of inputs, whichever manifest is there. Nothing is known, and
-// no error, where the manifest has no checksum of it.
-absl::Status CheckModelFile(const std::string& directory, const std::string& name);
+// The same of one file. No error where the manifest has no checksum of it.
+absl::Status CheckModelFile(const std::string& directory, const std::string& name,
+                            const ManifestKind& kind);
 
 }  // namespace coxswain::model

@@ -334,9 +334,16 @@ std::string SavedSource::WordsPath(const std::string& vocabulary) const {
 }
 
 absl::StatusOr<std::string> SavedSource::WordsFile(const std::string& vocabulary) const {
-  RETURN_IF_ERROR(CheckModelFile(words_.empty() ? path_ : words_,
-                                 absl::StrCat("vocabulary/", vocabulary, ".txt")));
+  const bool model = words_.empty();
+  RETURN_IF_ERROR(CheckModelFile(model ? path_ : words_,
+                                 absl::StrCat("vocabulary/", vocabulary, ".txt"),
+                                 model ? kSavedModel : kSavedInputs));
   return WordsPath(vocabulary);
+}
+
+absl::StatusOr<SavedWords> SavedSource::Words(const std::string& vocabulary) const {
+  ASSIGN_OR_RETURN(const std::string path, WordsFile(vocabulary));
+  return SavedWords::Load(path);
 }
 
 void SavedSource::UseVocabularies(const std::string& directory,

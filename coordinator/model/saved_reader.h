@@ -198,8 +198,10 @@ class SavedSource {
   // The same for a checkpoint's table: rows that are as in the checkpoint that was loaded last are
   // shared with it. Errors: as Load; DataLoss for a file with a wrong checksum.
   absl::StatusOr<SavedTensors> LoadTable(const std::string& name, CheckpointTables* tables) const;
-  // The file of a vocabulary, for SavedWords, verified. Errors: DataLoss for one that has changed.
+  // The file of a vocabulary, verified. Errors: DataLoss for one that has changed.
   absl::StatusOr<std::string> WordsFile(const std::string& vocabulary) const;
+  // What is in it. Errors: the same.
+  absl::StatusOr<SavedWords> Words(const std::string& vocabulary) const;
   // For a checkpoint: assigns vocabularies to its tables; their files are in `directory`.
   void UseVocabularies(const std::string& directory,
                        const std::function<std::string(const std::string& table)>& of);

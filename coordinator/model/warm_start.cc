@@ -197,8 +197,7 @@ absl::Status Taker::TakeSlots(const Info& info, const Match& match,
 
 absl::StatusOr<RowMap> Taker::MapWords(const VariableInfo& info, const SavedRows& rows,
                                        const std::vector<std::string>& values) const {
-  ASSIGN_OR_RETURN(const std::string words_file, source_.WordsFile(rows.variable().vocabulary));
-  ASSIGN_OR_RETURN(const SavedWords words, SavedWords::Load(words_file));
+  ASSIGN_OR_RETURN(const SavedWords words, source_.Words(rows.variable().vocabulary));
   const auto known = static_cast<int64_t>(words.words().size());
   const auto count = static_cast<int64_t>(values.size());
   RowMap map;

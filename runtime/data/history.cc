@@ -50,22 +50,18 @@ absl::Span<const int64_t> History::Before(uint32_t row) const {
   return OfGroup(past_values_, group_of(row)).subspan(0, static_cast<size_t>(end - order.begin()));
 }
 
-void ValuesOfQueries::AppendOthers(int64_t row, absl::Span<const int64_t> values,
-                                   std::vector<int64_t>* others) {
+bool ValuesOfQueries::Has(int64_t row, int64_t value) {
   for (; next_ == 0 || row >= ends_[next_ - 1]; ++next_) {
     own_.clear();
     const int64_t begin = next_ == 0 ? 0 : ends_[next_ - 1];
     for (int64_t i = begin; i < ends_[next_]; ++i) own_.push_back(value_(i));
     std::sort(own_.begin(), own_.end());
   }
-  std::copy_if(values.begin(), values.end(), std::back_inserter(*others), [this](int64_t value) {
-    return !std::binary_search(own_.begin(), own_.end(), value);
-  });
+  return std::binary_search(own_.begin(), own_.end(), value);
 }
 
 // The values of an example: those of its group without [gap, gap + gap_size).
 struct HistoryColumn::Pick {
-  std::vector<int64_t> kept;  // of a query's row in training: what `values` are
   absl::Span<const int64_t> values;
   int64_t gap = 0;
   int64_t gap_size = 0;
@@ -75,7 +71,8 @@ struct HistoryColumn::Pick {
 };
 
 HistoryColumn::Pick HistoryColumn::PickFor(const BatchRows& rows, int64_t i,
-                                           ValuesOfQueries* of_queries) const {
+                                           ValuesOfQueries* of_queries,
+                                           std::vector<int64_t>* kept) const {
   const uint32_t row = rows.rows[static_cast<size_t>(i)];
   Pick pick;
   if (history_->ordered()) {
@@ -87,8 +84,10 @@ HistoryColumn::Pick HistoryColumn::PickFor(const BatchRows& rows, int64_t i,
   }
   pick.values = history_->Values(history_->group_of(row));
   if (rows.training && !rows.query_ends.empty()) {
-    of_queries->AppendOthers(i, pick.values, &pick.kept);
-    pick.values = pick.kept;
+    const size_t begin = kept->size();
+    std::copy_if(pick.values.begin(), pick.values.end(), std::back_inserter(*kept),
+                 [&](int64_t value) { return !of_queries->Has(i, value); });
+    pick.values = absl::MakeConstSpan(*kept).subspan(begin);
   } else if (rows.training) {
     const auto begin = pick.values.begin();
     const int64_t own = own_->ids()[row];
@@ -108,8 +107,14 @@ absl::Status HistoryColumn::Gather(const BatchRows& rows, Batch* batch) const {
   std::vector<Pick> picks(static_cast<size_t>(rows.size()));
   ValuesOfQueries of_queries(
       rows.query_ends, [&](int64_t i) { return own_->ids()[rows.rows[static_cast<size_t>(i)]]; });
+  std::vector<int64_t> kept;  // what queries do not do without; picks point into it
+  if (rows.training && !rows.query_ends.empty() && !history_->ordered()) {
+    size_t most = 0;
+    for (const uint32_t row : rows.rows) most += history_->Values(history_->group_of(row)).size();
+    kept.reserve(most);
+  }
   for (int64_t i = 0; i < rows.size(); ++i) {
-    picks[static_cast<size_t>(i)] = PickFor(rows, i, &of_queries);
+    picks[static_cast<size_t>(i)] = PickFor(rows, i, &of_queries, &kept);
   }
   Tensor offsets;
   RETURN_IF_ERROR(FillOffsets(

@@ -62,8 +62,8 @@ class ValuesOfQueries {
   // As BatchRows has the ends; `value`: that of a row of the batch.
   ValuesOfQueries(absl::Span<const int32_t> query_ends, std::function<int64_t(int64_t row)> value)
       : ends_(query_ends), value_(std::move(value)) {}
-  // Appends those of `values` that no row of the query has which row `row` is of; rows ascend.
-  void AppendOthers(int64_t row, absl::Span<const int64_t> values, std::vector<int64_t>* others);
+  // Whether a row of the query has it which row `row` is of; rows ascend.
+  bool Has(int64_t row, int64_t value);
 
  private:
   absl::Span<const int32_t> ends_;
@@ -91,7 +91,9 @@ class HistoryColumn : public Column {
 
  private:
   struct Pick;
-  Pick PickFor(const BatchRows& rows, int64_t i, ValuesOfQueries* of_queries) const;
+  // `kept` has room for all values of the batch's rows.
+  Pick PickFor(const BatchRows& rows, int64_t i, ValuesOfQueries* of_queries,
+               std::vector<int64_t>* kept) const;
 
   std::string name_;
   const History* history_;

@@ -101,13 +101,19 @@ TEST_CASE("what cannot be printed is no success, and a file that may not grow is
     CHECK(full.code == 3);
     CHECK_THAT(full.err, Contains("error: cannot write stdout"));
   }
+  // A job's results are elsewhere.
+  const auto trained =
+      shell(absl::StrCat("exec '", coxswain, "' train '", WriteMatrixFactorization(files),
+                         "' --in-process --model-dir '", files.Path("model"), "' > /dev/full"));
+  INFO(trained.err);
+  CHECK(trained.code == 0);
   // SIGXFSZ would end it without a word.
   const auto bounded = shell(absl::StrCat("ulimit -f 8; exec '", coxswain,
                                           "' generate ratings --rows 100000 --out '",
-                                          files.Path("ratings.csv"), "'"));
+                                          files.Path("generated.csv"), "'"));
   INFO(bounded.err);
   CHECK(bounded.code == 3);
-  CHECK_THAT(bounded.err, Contains("ratings.csv"));
+  CHECK_THAT(bounded.err, Contains("generated.csv"));
 }
 
 TEST_CASE("a cluster that cannot be reached ends with code 4 and names who is missing", "[cli]") {

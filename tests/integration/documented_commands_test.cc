@@ -14,6 +14,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/server_port.h"
 #include "tests/integration/user_folder.h"
 #include "tests/testing/pages.h"
 
@@ -23,14 +24,6 @@ namespace {
 using Catch::Matchers::Contains;
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-int PortOf(const Process& server) {
-  const bool listens = server.WaitForOutput("/v1/models/");
-  INFO(server.out() << server.err());
-  REQUIRE(listens);
-  const std::string out = server.out();
-  return std::stoi(out.substr(out.find(':', out.find("127.0.0.1")) + 1));
-}
 
 // A worker that is not in the cluster file yet.
 std::unique_ptr<Process> ThirdWorker() {

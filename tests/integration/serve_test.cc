@@ -12,6 +12,7 @@
 #include "coordinator/cli/display.h"
 #include "httplib.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/server_port.h"
 
 namespace coxswain {
 namespace {
@@ -34,10 +35,7 @@ TEST_CASE("serve: a process answers what predict writes, and ends by SIGTERM", "
 
   Process server(CoxswainCommand({"serve", "--model-dir", model, "--http", "127.0.0.1:0", "--name",
                                   "table", "--index-from", "1"}));
-  REQUIRE(server.WaitForOutput("/v1/models/table\n"));
-  const std::string out = server.out();
-  const size_t colon = out.find(':', out.find("127.0.0.1"));
-  httplib::Client client("127.0.0.1", std::stoi(out.substr(colon + 1)));
+  httplib::Client client("127.0.0.1", PortOf(server));
   const auto ask = [&](const std::string& path, const std::string& body) {
     const std::string whole = absl::StrCat("/v1/models/table", path);
     const auto answer =
@@ -85,9 +83,7 @@ TEST_CASE(
   const std::string job = WriteTabular(files, kModel), model = files.Path("model"),
                     checkpoints = files.Path("checkpoints");
   Process server(CoxswainCommand({"serve", "--follow", checkpoints, "--http", "127.0.0.1:0"}));
-  REQUIRE(server.WaitForOutput("/v1/models/model\n"));
-  const std::string out = server.out();
-  const int port = std::stoi(out.substr(out.find(':', out.find("127.0.0.1")) + 1));
+  const int port = PortOf(server);
   httplib::Client early("127.0.0.1", port);
   CHECK(early.Get("/readyz")->status == 503);  // nothing trains yet
 

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "httplib.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/server_port.h"
 
 namespace coxswain {
 namespace {
@@ -27,14 +28,6 @@ using nlohmann::json;
 constexpr char kJson[] = "application/json";
 // docs/serving.md says within seconds; on a machine that does other work, too, it takes longer.
 constexpr absl::Duration kVisible = absl::Seconds(30);
-
-int PortOf(const Process& server) {
-  const bool listens = server.WaitForOutput("/v1/models/model\n");
-  INFO(server.out() << server.err());
-  REQUIRE(listens);
-  const std::string out = server.out();
-  return std::stoi(out.substr(out.find(':', out.find("127.0.0.1")) + 1));
-}
 
 // The version that answers; 0: none yet.
 int64_t Version(httplib::Client* client) {

@@ -31,9 +31,9 @@ absl::Status HistoryGather::ReadRow(size_t row) {
   RETURN_IF_ERROR(file.ReadValues(extent, from, absl::MakeSpan(group_)));
   if (sorts) std::sort(group_.begin(), group_.end());
   if (own_of_queries != nullptr) {
-    std::vector<int64_t> others;
-    own_of_queries->AppendOthers(static_cast<int64_t>(row), group_, &others);
-    group_ = std::move(others);
+    std::erase_if(group_, [&](int64_t value) {
+      return own_of_queries->Has(static_cast<int64_t>(row), value);
+    });
   } else if (own != nullptr) {
     const auto [first, last] = std::equal_range(group_.begin(), group_.end(), own[row]);
     group_.erase(first, last);
