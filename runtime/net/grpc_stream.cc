@@ -82,7 +82,7 @@ void GrpcStream::Abort(absl::Status reason) {
     closing_ = true;
     dropped.swap(queue_);
   }
-  inbox_.Close(std::move(reason));
+  inbox_.Close(WhyEnded(std::move(reason)));
   Cancel();
 }
 
@@ -189,12 +189,17 @@ bool GrpcStream::Deliver() {
         return true;
       }
       goodbye = true;
-      inbox_.Close(GoodbyeReason(packet.message));
+      inbox_.Close(WhyEnded(GoodbyeReason(packet.message)));
       return false;
     });
   }
   if (!status.ok()) Close(Annotate(status, absl::StrCat("from ", peer_)));
   return !goodbye;
+}
+
+absl::Status GrpcStream::WhyEnded(absl::Status otherwise) {
+  absl::MutexLock lock(&mu_);
+  return reason_.has_value() ? *reason_ : std::move(otherwise);
 }
 
 void GrpcStream::HandleDone(absl::Status lost) {
@@ -205,10 +210,8 @@ void GrpcStream::HandleDone(absl::Status lost) {
     dropped.swap(queue_);
     closing_ = true;
     released_ = true;
-    // A Close that has not come to tell the handler yet says why this ended.
-    if (reason_.has_value()) lost = *reason_;
   }
-  inbox_.Close(std::move(lost));
+  inbox_.Close(WhyEnded(std::move(lost)));
   ReleaseOp();
   absl::MutexLock lock(&mu_);
   done_ = true;

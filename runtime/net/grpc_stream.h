@@ -102,6 +102,9 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   // No more operations can succeed. Returns whether the caller must call EndOp.
   bool MarkDead() ABSL_LOCKS_EXCLUDED(mu_);
   bool TryEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The reason of this side's Close, where there was one that has not come to tell the handler yet;
+  // the peer may have answered its goodbye already.
+  absl::Status WhyEnded(absl::Status otherwise) ABSL_LOCKS_EXCLUDED(mu_);
   // Hands out what was read. False: it ended with the peer's goodbye.
   bool Deliver();
 

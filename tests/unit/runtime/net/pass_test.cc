@@ -335,7 +335,9 @@ TEST_CASE("with a secret a connection can be closed at any moment of its beginni
     client.connection->Send(Numbered(1, 0));
     for (int pause = 0; pause < i * 20; ++pause) std::this_thread::yield();
     client.connection->Close(absl::CancelledError("enough"));
-    CHECK(absl::IsCancelled(client.recorder->WaitClosed()));
+    const absl::Status closed = client.recorder->WaitClosed();
+    INFO(closed);
+    CHECK(absl::IsCancelled(closed));
     CHECK(client.recorder->orderly());
   }
   net.transport.reset();
