@@ -154,9 +154,7 @@ Output FunctionBuilder::Argument(const std::string& name, DType dtype, Shape sha
 }
 
 Output FunctionBuilder::Column(const std::string& name) {
-  for (const auto& a : state_->graph.function().arguments) {
-    if (a.name == name) return {a.node, 0};
-  }
+  if (const Output found = state_->graph.FindArgument(name); found.valid()) return found;
   if (state_->columns.empty()) {
     Fail(absl::InvalidArgumentError(
         absl::StrCat("wanted a data set with a column '", name,
@@ -433,7 +431,7 @@ void FunctionBuilder::ControlDependencies(const std::vector<Operation>& after,
     Fail(absl::InvalidArgumentError("ControlDependencies: wanted a function, found none"));
     return;
   }
-  std::vector<int> nodes;
+  std::vector<Output> nodes;
   for (const Operation& operation : after) {
     nodes.insert(nodes.end(), operation.nodes_.begin(), operation.nodes_.end());
   }

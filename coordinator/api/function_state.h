@@ -1,7 +1,6 @@
 // A function that is being built.
 #pragma once
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -48,9 +47,11 @@ struct FunctionBuilder::State {
   void WriteWhole(const std::string& op, const VariableInfo& info, Output value,
                   const Attrs& more = {});
   // The updates that were added since there were so many of them.
-  std::vector<int> UpdatesSince(size_t count) const {
+  std::vector<Output> UpdatesSince(size_t count) const {
     const std::vector<int>& all = graph.function().targets;
-    return {all.begin() + static_cast<std::ptrdiff_t>(std::min(count, all.size())), all.end()};
+    std::vector<Output> since;
+    for (size_t i = count; i < all.size(); ++i) since.push_back(graph.Of(all[i]));
+    return since;
   }
   bool averages = false;  // FunctionBuilder::ReadAverages
   size_t updates() const { return graph.function().targets.size(); }

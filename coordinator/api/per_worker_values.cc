@@ -93,9 +93,7 @@ Output FunctionBuilder::Value(const PerWorkerValues& values, const std::string& 
   }
   const auto& [result, type] = from->results[at];
   const std::string argument = absl::StrCat(from->function, "/", from->id, "/", result);
-  for (const auto& a : state_->graph.function().arguments) {
-    if (a.name == argument) return {a.node, 0};
-  }
+  if (const Output found = state_->graph.FindArgument(argument); found.valid()) return found;
   const Output output = state_->graph.Argument(argument, type.dtype, type.shape);
   if (!output.valid()) return output;
   state_->sources.push_back({.values = from->id, .result = static_cast<int>(at)});

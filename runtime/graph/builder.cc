@@ -2,6 +2,7 @@
 #include "runtime/graph/builder.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 
 #include "absl/hash/hash.h"
@@ -54,14 +55,30 @@ std::vector<bool> Dependents(const Graph& graph, const std::vector<Output>& xs) 
 
 }  // namespace
 
+uint32_t GraphBuilder::NewNumber() {
+  static std::atomic<uint32_t> last{0};
+  uint32_t number = 0;
+  while (number == 0) number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
+
+bool GraphBuilder::IsOwn(Output output, const std::string& what) {
+  if (Made(output)) return true;
+  Fail(absl::InvalidArgumentError(absl::StrCat("function '", function_.name, "': ", what,
+                                               " is an output of another function")));
+  return false;
+}
+
 int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Attrs attrs,
                           std::string name) {
   if (failed()) return -1;
-  for (const Output& in : inputs) {
-    if (!in.valid()) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].valid()) {
       Fail(absl::InvalidArgumentError(absl::StrCat(op, ": an input does not exist")));
       return -1;
     }
+    if (!IsOwn(inputs[i], absl::StrCat("input ", i, " of ", op))) return -1;
+    inputs[i].builder = 0;
   }
   const OpSchema* schema = function_.graph.registry()->Find(op);
   if (schema != nullptr) {
@@ -106,7 +123,7 @@ Output GraphBuilder::Op(const std::string& op, std::vector<Output> inputs, Attrs
     Fail(absl::InvalidArgumentError(absl::StrCat(op, " has no output")));
     return {};
   }
-  return {id, 0};
+  return Of(id);
 }
 
 std::vector<Output> GraphBuilder::OpN(const std::string& op, std::vector<Output> inputs,
@@ -120,7 +137,7 @@ std::vector<Output> GraphBuilder::OpN(const std::string& op, std::vector<Output>
         absl::StrCat(op, ": wanted ", count, " outputs, found ", found)));
     return outputs;
   }
-  for (int i = 0; i < count; ++i) outputs[i] = {id, i};
+  for (int i = 0; i < count; ++i) outputs[i] = Of(id, i);
   return outputs;
 }
 
@@ -142,7 +159,14 @@ Output GraphBuilder::Argument(const std::string& name, DType dtype, Shape shape)
                          absl::StrCat("arg/", name));
   if (id < 0) return {};
   function_.arguments.push_back({name, {dtype, std::move(shape)}, id});
-  return {id, 0};
+  return Of(id);
+}
+
+Output GraphBuilder::FindArgument(const std::string& name) const {
+  for (const auto& a : function_.arguments) {
+    if (a.name == name) return Of(a.node);
+  }
+  return {};
 }
 
 Output GraphBuilder::Constant(Tensor value, std::string name) {
@@ -155,12 +179,14 @@ void GraphBuilder::Result(const std::string& name, Output output) {
     Fail(absl::InvalidArgumentError(absl::StrCat("result '", name, "' does not exist")));
     return;
   }
+  if (!IsOwn(output, absl::StrCat("result '", name, "'"))) return;
   for (const auto& result : function_.results) {
     if (result.name != name) continue;
     Fail(absl::InvalidArgumentError(
         absl::StrCat("function '", function_.name, "' has two results of the name '", name, "'")));
     return;
   }
+  output.builder = 0;
   function_.results.push_back({name, output});
 }
 
@@ -174,12 +200,13 @@ GraphBuilder::DeviceScope::DeviceScope(GraphBuilder* builder, const std::string&
   }
 }
 
-GraphBuilder::ControlScope::ControlScope(GraphBuilder* builder, const std::vector<int>& after)
+GraphBuilder::ControlScope::ControlScope(GraphBuilder* builder, const std::vector<Output>& after)
     : builder_(builder), saved_(builder->after_) {
   std::set<int> all(saved_.begin(), saved_.end());
-  for (const int node : after) {
-    if (node >= 0 && node < builder->graph().size()) {
-      all.insert(node);
+  for (const Output& output : after) {
+    if (!builder->IsOwn(output, "a control dependency")) continue;
+    if (output.valid() && output.node < builder->graph().size()) {
+      all.insert(output.node);
     } else {
       builder->Fail(absl::InvalidArgumentError("control dependencies: a node does not exist"));
     }
@@ -188,7 +215,7 @@ GraphBuilder::ControlScope::ControlScope(GraphBuilder* builder, const std::vecto
 }
 
 const TensorType& GraphBuilder::type(Output output) const {
-  return output.valid() ? function_.graph.type(output) : NoType();
+  return output.valid() && Made(output) ? function_.graph.type(output) : NoType();
 }
 
 DeviceSpec GraphBuilder::GradientDevice(const DeviceSpec& forward) const {
@@ -201,6 +228,7 @@ std::vector<Output> GraphBuilder::Gradients(const std::vector<Output>& ys,
   for (const auto* outputs : {&ys, &xs}) {
     for (const Output& o : *outputs) {
       if (!o.valid()) Fail(absl::InvalidArgumentError("Gradients: an output does not exist"));
+      if (!IsOwn(o, "an output given to Gradients")) break;
     }
   }
   if (failed()) return result;
@@ -252,7 +280,10 @@ std::vector<Output> GraphBuilder::Gradients(const std::vector<Output>& ys,
     }
   }
   if (failed()) return result;
-  for (size_t i = 0; i < xs.size(); ++i) result[i] = total(xs[i]);
+  for (size_t i = 0; i < xs.size(); ++i) {
+    result[i] = total(xs[i]);
+    if (result[i].valid()) result[i] = Of(result[i].node, result[i].index);
+  }
   return result;
 }
 
@@ -260,6 +291,7 @@ absl::StatusOr<Function> GraphBuilder::Finish() {
   RETURN_IF_ERROR(status_);
   Function pruned = Prune(function_);
   function_ = Function(function_.name, function_.graph.registry());
+  number_ = NewNumber();
   by_hash_.clear();
   return pruned;
 }

@@ -1,5 +1,6 @@
 // Builds a function node by node. The first error sticks: later calls do nothing and return invalid
-// outputs, and `Finish` returns it, so that code that builds reads without error handling.
+// outputs, and `Finish` returns it, so that code that builds reads without error handling. An
+// output of another builder is an InvalidArgument error wherever it is given.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@ namespace coxswain::graph {
 class GraphBuilder {
  public:
   GraphBuilder(std::string name, const OpRegistry* registry)
-      : function_(std::move(name), registry) {}
+      : function_(std::move(name), registry), number_(NewNumber()) {}
 
   // Adds a node. A stateless node equal to an earlier one (op, inputs, attributes, device) is that
   // one. Returns its first output.
@@ -30,10 +31,12 @@ class GraphBuilder {
 
   // The node of this output is run also where nothing needs it.
   void AddTarget(Output output) {
-    if (output.valid()) function_.targets.push_back(output.node);
+    if (output.valid() && IsOwn(output, "a target")) function_.targets.push_back(output.node);
   }
 
   Output Argument(const std::string& name, DType dtype, Shape shape);
+  // The one declared by this name; an invalid output where there is none.
+  Output FindArgument(const std::string& name) const;
   Output Constant(Tensor value, std::string name = "");
   Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }
   void Result(const std::string& name, Output output);
@@ -52,7 +55,7 @@ class GraphBuilder {
   // All nodes added while the scope lives, but for constants and arguments, run after these nodes.
   class ControlScope {
    public:
-    ControlScope(GraphBuilder* builder, const std::vector<int>& after);
+    ControlScope(GraphBuilder* builder, const std::vector<Output>& after);
     ~ControlScope() { builder_->after_ = std::move(saved_); }
     ControlScope(const ControlScope&) = delete;
     ControlScope& operator=(const ControlScope&) = delete;
@@ -68,7 +71,10 @@ class GraphBuilder {
   // Errors (sticky): InvalidArgument when a path leads through an op without a gradient.
   std::vector<Output> Gradients(const std::vector<Output>& ys, const std::vector<Output>& xs);
 
+  // Of no type where the output is invalid or another builder's.
   const TensorType& type(Output output) const;
+  // What a node of this builder is to others: in a ControlScope, say.
+  Output Of(int node, int index = 0) const { return {node, index, number_}; }
   const Graph& graph() const { return function_.graph; }
   const Function& function() const { return function_; }
   const absl::Status& status() const { return status_; }
@@ -81,10 +87,15 @@ class GraphBuilder {
   absl::StatusOr<Function> Finish();
 
  private:
+  static uint32_t NewNumber();
+  bool Made(Output output) const { return output.builder == 0 || output.builder == number_; }
+  // Whether it is; else the error is recorded, in which `what` names the use.
+  bool IsOwn(Output output, const std::string& what);
   int AddNode(const std::string& op, std::vector<Output> inputs, Attrs attrs, std::string name);
   DeviceSpec GradientDevice(const DeviceSpec& forward) const;
 
   Function function_;
+  uint32_t number_;  // in the outputs that it returns; the function's own have none
   DeviceSpec device_;
   std::vector<int> after_;  // ascending, each once
   absl::flat_hash_map<size_t, std::vector<int>> by_hash_;

@@ -3,7 +3,8 @@
 //
 // The first error sticks, and Define returns it, so calls need not be checked one by one. Unless
 // stated otherwise, an operation has the name and the meaning of the TensorFlow op; shapes may have
-// an unknown batch dimension. Thread model: used by one thread, inside Define.
+// an unknown batch dimension. Outputs belong to the builder that returned them: one of another
+// function is an InvalidArgument error. Thread model: used by one thread, inside Define.
 #pragma once
 
 #include <cstdint>
@@ -63,11 +64,11 @@ struct GradientClip {
 class Operation {
  public:
   Operation() = default;
-  Operation(Output output) : nodes_({output.node}) {}  // NOLINT: is one
+  Operation(Output output) : nodes_({output}) {}  // NOLINT: is one
 
  private:
   friend class FunctionBuilder;
-  std::vector<int> nodes_;
+  std::vector<Output> nodes_;  // of each node, any output
 };
 
 // A gradient between FunctionBuilder::Gradients and ApplyGradients: a program may put others for

@@ -306,9 +306,13 @@ struct TensorType {
 };
 
 // One output of one node. Default-constructed: no output (an error was already recorded).
+// Equal are two of the same place, whichever builder made them.
 struct Output {
   int node = -1;
   int index = 0;
+  // The builder that made it, which refuses those of others: their numbers mean other nodes. 0: not
+  // checked, as in finished functions.
+  uint32_t builder = 0;
   bool valid() const { return node >= 0; }
   bool operator==(const Output& o) const { return node == o.node && index == o.index; }
   bool operator!=(const Output& o) const { return !(*this == o); }

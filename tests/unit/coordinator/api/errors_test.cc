@@ -1,5 +1,6 @@
 // What becomes of the others when a closure fails, and what a long wait says.
 #include <catch2/catch.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,6 +57,41 @@ TEST_CASE("a function without what builds it is an error, and so is a column wit
                           "ControlDependencies: wanted a function, found none"));
   CHECK(absl::StrContains(message([](FunctionBuilder& f) { f.Result("x", f.Column("x")); }),
                           "wanted a data set with a column 'x', found none"));
+}
+
+TEST_CASE("what one function computed is an error in another, not whatever has its number there",
+          "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const Variable counter = Must(strategy.CreateVariable("counter", {.shape = Shape{1}}));
+  Output number;
+  Operation update;
+  Must(strategy.Define("one", [&](FunctionBuilder& f) {
+    number = f.Argument("x", DType::kF32, Shape{1});
+    update = f.AssignAdd(counter, number);
+  }));
+  const auto message = [&](const std::function<void(FunctionBuilder&, Output)>& build) {
+    const auto defined = strategy.Define("two", [&](FunctionBuilder& f) {
+      const Output x = f.Argument("x", DType::kF32, Shape{1});
+      f.Assign(counter, x);
+      build(f, x);
+    });
+    REQUIRE(absl::IsInvalidArgument(defined.status()));
+    return std::string(defined.status().message());
+  };
+  const std::string foreign = "is an output of another function";
+  CHECK(absl::StrContains(
+      message([&](FunctionBuilder& f, Output x) { f.Result("sum", f.Add(x, number)); }),
+      "function 'two': input 1 of Add " + foreign));
+  CHECK(absl::StrContains(message([&](FunctionBuilder& f, Output) { f.Result("x", number); }),
+                          "result 'x' " + foreign));
+  CHECK(absl::StrContains(
+      message([&](FunctionBuilder& f, Output) { f.AssignAdd(counter, number); }), foreign));
+  for (const Operation& operation : {update, Operation(number)}) {
+    CHECK(absl::StrContains(message([&](FunctionBuilder& f, Output) {
+                              f.ControlDependencies({operation}, [&] { f.Read(counter); });
+                            }),
+                            "a control dependency " + foreign));
+  }
 }
 
 TEST_CASE("collect: the others run, Join returns the first error and errors() has all", "[api]") {

@@ -391,7 +391,7 @@ TEST_CASE("control dependencies stay within a component", "[partition]") {
   const Output first = b.Op("Exp", {x}, {}, "first");
   Output second;
   {
-    const graph::GraphBuilder::ControlScope scope(&b, {first.node});
+    const graph::GraphBuilder::ControlScope scope(&b, {first});
     second = b.Op("Neg", {x}, {}, "second");
   }
   b.Result("second", second);
@@ -402,7 +402,7 @@ TEST_CASE("control dependencies stay within a component", "[partition]") {
   const Output y = on_ps.Argument("y", DType::kF32, Shape{2});
   const int assign = on_ps.Target("AssignVariable", {y}, ShardOf(0));
   {
-    const graph::GraphBuilder::ControlScope scope(&on_ps, {assign});
+    const graph::GraphBuilder::ControlScope scope(&on_ps, {on_ps.Of(assign)});
     on_ps.Target("AssignAddVariable", {y}, ShardOf(0));
   }
   const Partition q = MustPartition(MustFinish(&on_ps), 1);
@@ -418,15 +418,15 @@ TEST_CASE("control dependencies between components are kept by the worker's call
   const Output before = b.Op("Exp", {x}, {}, "before");
   int on_0 = 0, on_1 = 0;
   {
-    const graph::GraphBuilder::ControlScope scope(&b, {before.node});
+    const graph::GraphBuilder::ControlScope scope(&b, {before});
     on_0 = b.Target("AssignVariable", {x}, ShardOf(0));
   }
   Output read, after;
   {
-    const graph::GraphBuilder::ControlScope scope(&b, {on_0});
+    const graph::GraphBuilder::ControlScope scope(&b, {b.Of(on_0)});
     on_1 = b.Target("AssignVariable", {x}, ShardOf(1));
     read = b.Op("ReadVariable", {}, ReadOf(0, Shape{2}), "read");
-    const graph::GraphBuilder::ControlScope inner(&b, {on_1});
+    const graph::GraphBuilder::ControlScope inner(&b, {b.Of(on_1)});
     after = b.Op("Neg", {x}, {}, "after");
   }
   b.Result("read", read);
@@ -448,14 +448,14 @@ TEST_CASE("nodes that wait for different ones are not one, but constants are", "
   const Output first = b.Op("Exp", {x});
   const Output plain = b.Op("Neg", {x}), one = b.Scalar(1);
   {
-    const graph::GraphBuilder::ControlScope scope(&b, {first.node});
+    const graph::GraphBuilder::ControlScope scope(&b, {first});
     const Output waits = b.Op("Neg", {x});
     CHECK(waits.node != plain.node);
     CHECK(b.Op("Neg", {x}).node == waits.node);
     CHECK(b.Scalar(1).node == one.node);
   }
   CHECK(b.Op("Neg", {x}).node == plain.node);
-  const graph::GraphBuilder::ControlScope scope(&b, {99});
+  const graph::GraphBuilder::ControlScope scope(&b, {b.Of(99)});
   CHECK_FALSE(b.status().ok());
 }
 

@@ -107,6 +107,52 @@ TEST_CASE("misuse of a builder is an error, not a crash", "[graph]") {
                           "oops"));
 }
 
+TEST_CASE("an output of another builder is an error wherever it is given", "[graph]") {
+  GraphBuilder other("other", &ClusterOps());
+  const Output same_place = other.Argument("x", DType::kF32, Shape{3});
+  const Output foreign = other.Op("Neg", {other.Op("Exp", {same_place})});
+  const auto check = [](const std::string& use, auto build) {
+    GraphBuilder b("f", &ClusterOps());
+    const Output x = b.Argument("x", DType::kF32, Shape{3});
+    build(b, x);
+    CheckMessage(b.Finish().status(), {"function 'f': " + use, "is an output of another function"});
+  };
+  using B = GraphBuilder;
+  check("input 1 of Add", [&](B& b, Output x) { b.Op("Add", {x, same_place}); });
+  check("input 0 of TopK", [&](B& b, Output) { b.OpN("TopK", {foreign}, {{"k", 2}}, 2); });
+  check("result 'r'", [&](B& b, Output) { b.Result("r", same_place); });
+  check("a target", [&](B& b, Output) { b.AddTarget(same_place); });
+  check("an output given to Gradients", [&](B& b, Output x) { b.Gradients({foreign}, {x}); });
+  check("an output given to Gradients",
+        [&](B& b, Output x) { b.Gradients({b.Op("Exp", {x})}, {same_place}); });
+  check("a control dependency",
+        [&](B& b, Output) { const B::ControlScope scope(&b, {same_place}); });
+  GraphBuilder b("f", &ClusterOps());
+  CHECK(b.type(same_place).dtype == DType::kInvalid);
+  CHECK(b.type(foreign).dtype == DType::kInvalid);
+  CHECK(b.status().ok());
+}
+
+TEST_CASE("finished functions hold no builder's number, and a builder's next function is another",
+          "[graph]") {
+  GraphBuilder b("f", &ClusterOps());
+  const Output x = b.Argument("x", DType::kF32, Shape{3});
+  const Output y = b.Op("Exp", {b.Op("Neg", {x})});
+  const std::vector<Output> gradients = b.Gradients({y}, {x});
+  CHECK(y.builder != 0);
+  CHECK(gradients[0].builder == y.builder);
+  b.Result("y", y);
+  b.Result("gradient", gradients[0]);
+  const Function function = *b.Finish();
+  for (const Node& node : function.graph.nodes()) {
+    for (const Output& input : node.inputs) CHECK(input.builder == 0);
+  }
+  for (const auto& result : function.results) CHECK(result.output.builder == 0);
+  b.Argument("x", DType::kF32, Shape{3});
+  b.Result("x", x);
+  CheckMessage(b.Finish().status(), {"is an output of another function"});
+}
+
 TEST_CASE("equal stateless nodes are one node, stateful ones never", "[graph]") {
   GraphBuilder b("f", &ClusterOps());
   Output x = b.Argument("x", DType::kF32, Shape{2, 3});
