@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -39,19 +40,20 @@ std::string Absolute(const std::string& directory) {
 }  // namespace
 
 struct CheckpointManager::State {
-  checkpoint::CheckpointHolder Me(const std::string& cluster) const {
-    return {env::HostName(), getpid(), options.job, cluster, absl::Now()};
+  checkpoint::CheckpointHolder Me(const std::string& cluster, Epoch epoch) const {
+    return {env::HostName(), getpid(), options.job, cluster, absl::Now(), epoch};
   }
 
   CheckpointOptions options;
-  std::unique_ptr<env::FileSystem> files = env::NewRealFileSystem();
+  std::shared_ptr<env::FileSystem> files = env::NewRealFileSystem();
   bool found = false;
   checkpoint::Manifest manifest;
   std::string path;
   std::vector<absl::Status> skipped;
   std::unique_ptr<Cluster> cluster;  // once started
   bool locked = false;
-  bool tried = false;  // the directory
+  Epoch holder_epoch = 0;  // of the coordinator of the same daemons that had the lock
+  bool tried = false;      // the directory
 };
 
 CheckpointManager::CheckpointManager(CheckpointOptions options)
@@ -70,7 +72,11 @@ uint64_t CheckpointManager::next_closure() const { return state_->manifest.next_
 const checkpoint::Manifest& CheckpointManager::manifest() const { return state_->manifest; }
 const std::vector<absl::Status>& CheckpointManager::skipped() const { return state_->skipped; }
 const CheckpointOptions& CheckpointManager::options() const { return state_->options; }
-uint64_t CheckpointManager::min_epoch() const { return found() ? state_->manifest.epoch + 1 : 0; }
+uint64_t CheckpointManager::min_epoch() const {
+  Epoch newest = state_->holder_epoch;
+  if (found()) newest = std::max(newest, state_->manifest.epoch);
+  return newest == Epoch() ? Epoch() : NextEpoch(newest);
+}
 
 absl::Status CheckpointManager::Find(const Usable& usable) {
   // The one that was found before need not be read again.
@@ -187,8 +193,11 @@ absl::Status CheckpointManager::Lock(const std::string& cluster, absl::Duration 
   RETURN_IF_ERROR(state_->files->MakeDirs(state_->options.directory));
   const absl::Time deadline = absl::Now() + wait;
   while (true) {
-    auto lock = checkpoint::LockCheckpoints(state_->files.get(), state_->options.directory,
-                                            state_->Me(cluster));
+    auto lock = checkpoint::LockCheckpoints(state_->files, state_->options.directory,
+                                            state_->Me(cluster, /*epoch=*/0));
+    if (const auto has_it = holder(); !lock.ok() && has_it.cluster == cluster) {
+      state_->holder_epoch = has_it.epoch;
+    }
     if (lock.ok()) {
       state_->locked = true;
       state_->options.lock = *std::move(lock);
@@ -213,15 +222,16 @@ absl::Status CheckpointManager::TryDirectory(const Cluster& cluster) {
 
 absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std::string()> state) {
   const std::string& daemons = cluster.identity();
-  const absl::Status locked = Lock(daemons, absl::ZeroDuration());
-  if (absl::IsUnavailable(locked) && !daemons.empty() && holder().cluster == daemons) {
-    // The daemons have let go of that one.
-    ASSIGN_OR_RETURN(state_->options.lock,
-                     checkpoint::TakeCheckpoints(state_->files.get(), state_->options.directory,
-                                                 state_->Me(daemons)));
-    state_->locked = true;
+  if (daemons.empty()) {
+    RETURN_IF_ERROR(Lock(daemons, absl::ZeroDuration()));
   } else {
-    RETURN_IF_ERROR(locked);
+    RETURN_IF_ERROR(state_->files->MakeDirs(state_->options.directory));
+    // From a coordinator that the daemons have let go of, too.
+    ASSIGN_OR_RETURN(state_->options.lock,
+                     checkpoint::TakeCheckpoints(state_->files, state_->options.directory,
+                                                 state_->Me(daemons, cluster.controller()->epoch()),
+                                                 state_->options.lock));
+    state_->locked = true;
   }
   if (!state_->tried) RETURN_IF_ERROR(TryDirectory(cluster));
   state_->cluster = std::make_unique<Cluster>(cluster);

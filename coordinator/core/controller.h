@@ -197,6 +197,7 @@ class Controller {
   int num_workers() const { return static_cast<int>(options_.workers.size()); }  // at the start
   int num_ps() const { return static_cast<int>(options_.ps.size()); }
   SessionId session() const { return hold_.id(); }  // 0 before it is chosen, in Start
+  Epoch epoch() const { return hold_.epoch(); }     // the session's; 0 before it is chosen
   int in_flight() const { return options_.in_flight; }
   env::Env* env() { return env_; }
 

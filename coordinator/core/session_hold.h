@@ -12,7 +12,7 @@
 
 namespace coxswain::core {
 
-// Thread model: id() on any thread, all other methods on the coordinator's loop.
+// Thread model: id() and epoch() on any thread, all other methods on the coordinator's loop.
 class SessionHold {
  public:
   // `least`: the lowest possible epoch, see ControllerOptions::min_epoch.
@@ -23,10 +23,12 @@ class SessionHold {
   const Session& Choose(Epoch highest) {
     session_ = {std::max(NextEpoch(highest), least_), nonce_};
     id_ = session_.id();
+    epoch_ = session_.epoch;
     return session_;
   }
   const Session& session() const { return session_; }
-  SessionId id() const { return id_.load(); }  // 0 before it is chosen
+  SessionId id() const { return id_.load(); }    // 0 before it is chosen
+  Epoch epoch() const { return epoch_.load(); }  // 0 before it is chosen
 
   // A task is held in this session, which is fixed from now on. False: it was fixed before.
   bool Take() { return !std::exchange(taken_, true); }
@@ -37,6 +39,7 @@ class SessionHold {
   const Epoch least_;
   Session session_;
   std::atomic<SessionId> id_{0};
+  std::atomic<Epoch> epoch_{0};
   bool taken_ = false;
 };
 

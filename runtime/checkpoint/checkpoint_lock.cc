@@ -2,15 +2,15 @@
 
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
+#include "absl/synchronization/mutex.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/message_json.h"
 
 namespace coxswain::checkpoint {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string FileOf(const std::string& directory) { return absl::StrCat(directory, "/.lock"); }
 
@@ -20,6 +20,7 @@ std::string ToJson(const CheckpointHolder& holder) {
       {"pid", holder.pid},
       {"job", holder.job},
       {"cluster", holder.cluster},
+      {"epoch", holder.epoch.number()},
       {"since", absl::FormatTime(absl::RFC3339_sec, holder.since, absl::UTCTimeZone())}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -29,32 +30,86 @@ std::string Text(const Json& json, const char* key) {
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
+// Whether `me` has the daemons and `other` had them before.
+bool Succeeds(const CheckpointHolder& me, const CheckpointHolder& other) {
+  return !me.cluster.empty() && me.cluster == other.cluster && other.epoch < me.epoch;
+}
+
+// A lock that takes itself back from an older session. Thread model: any thread.
+class CheckpointLock final : public env::FileLock {
+ public:
+  CheckpointLock(std::shared_ptr<env::FileSystem> files, std::string directory, CheckpointHolder me,
+                 std::unique_ptr<env::FileLock> lock)
+      : files_(std::move(files)),
+        directory_(std::move(directory)),
+        me_(std::move(me)),
+        lock_(std::move(lock)) {}
+
+  bool Held() override {
+    const absl::MutexLock locked(&mu_);
+    if (lock_->Held()) return true;
+    const CheckpointHolder other = ReadCheckpointHolder(files_.get(), directory_);
+    if (!Succeeds(me_, other)) return false;
+    auto taken = files_->TakeLock(FileOf(directory_), ToJson(me_));
+    if (!taken.ok()) {
+      LogWarning("checkpoints in ", directory_, ": ", taken.status().message());
+      return false;
+    }
+    LogWarning("the checkpoints in ", directory_, " are taken back from ", ToString(other),
+               ", which has lost the cluster");
+    lock_ = *std::move(taken);
+    return lock_->Held();
+  }
+
+ private:
+  const std::shared_ptr<env::FileSystem> files_;
+  const std::string directory_;
+  const CheckpointHolder me_;
+  absl::Mutex mu_;
+  std::unique_ptr<env::FileLock> lock_ ABSL_GUARDED_BY(mu_);
+};
+
 absl::StatusOr<std::shared_ptr<env::FileLock>> Finish(
-    absl::StatusOr<std::unique_ptr<env::FileLock>> lock) {
-  if (lock.ok()) return std::shared_ptr<env::FileLock>(*std::move(lock));
+    std::shared_ptr<env::FileSystem> files, const std::string& directory,
+    const CheckpointHolder& me, absl::StatusOr<std::unique_ptr<env::FileLock>> lock) {
+  if (lock.ok()) {
+    return std::make_shared<CheckpointLock>(std::move(files), directory, me, *std::move(lock));
+  }
   if (!absl::IsUnimplemented(lock.status())) return lock.status();
   LogWarning(lock.status().message(), ": another job may write checkpoints there, too");
   return std::shared_ptr<env::FileLock>();
 }
 
-}  // namespace
-
-absl::StatusOr<std::shared_ptr<env::FileLock>> LockCheckpoints(env::FileSystem* files,
-                                                               const std::string& directory,
-                                                               const CheckpointHolder& me) {
-  auto lock = files->Lock(FileOf(directory), ToJson(me));
-  if (!absl::IsUnavailable(lock.status())) return Finish(std::move(lock));
+absl::Status HeldBy(const std::string& directory, const CheckpointHolder& holder) {
   return WithDetail(absl::UnavailableError(absl::StrCat(
-                        "the checkpoints in ", directory, " belong to ",
-                        ToString(ReadCheckpointHolder(files, directory)),
+                        "the checkpoints in ", directory, " belong to ", ToString(holder),
                         ", which is running: wait for its end, or name another directory")),
                     {ErrorCause::kClusterHeld, false, "", 0});
 }
 
-absl::StatusOr<std::shared_ptr<env::FileLock>> TakeCheckpoints(env::FileSystem* files,
-                                                               const std::string& directory,
-                                                               const CheckpointHolder& me) {
-  return Finish(files->TakeLock(FileOf(directory), ToJson(me)));
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<env::FileLock>> LockCheckpoints(
+    std::shared_ptr<env::FileSystem> files, const std::string& directory,
+    const CheckpointHolder& me) {
+  auto lock = files->Lock(FileOf(directory), ToJson(me));
+  if (absl::IsUnavailable(lock.status())) {
+    return HeldBy(directory, ReadCheckpointHolder(files.get(), directory));
+  }
+  return Finish(std::move(files), directory, me, std::move(lock));
+}
+
+absl::StatusOr<std::shared_ptr<env::FileLock>> TakeCheckpoints(
+    std::shared_ptr<env::FileSystem> files, const std::string& directory,
+    const CheckpointHolder& me, const std::shared_ptr<env::FileLock>& had) {
+  if (had == nullptr || !had->Held()) {
+    auto lock = LockCheckpoints(files, directory, me);
+    if (!absl::IsUnavailable(lock.status())) return lock;
+    const CheckpointHolder other = ReadCheckpointHolder(files.get(), directory);
+    if (!Succeeds(me, other)) return HeldBy(directory, other);
+  }
+  auto taken = files->TakeLock(FileOf(directory), ToJson(me));
+  return Finish(std::move(files), directory, me, std::move(taken));
 }
 
 CheckpointHolder ReadCheckpointHolder(env::FileSystem* files, const std::string& directory) {
@@ -66,9 +121,9 @@ CheckpointHolder ReadCheckpointHolder(env::FileSystem* files, const std::string&
   holder.host = Text(json, "host");
   holder.job = Text(json, "job");
   holder.cluster = Text(json, "cluster");
-  if (const auto pid = json.find("pid"); pid != json.end() && pid->is_number_integer()) {
-    holder.pid = pid->get<int64_t>();
-  }
+  ReadInteger(json.value("pid", Json()), &holder.pid);
+  uint64_t epoch = 0;
+  if (ReadInteger(json.value("epoch", Json()), &epoch)) holder.epoch = epoch;
   std::string error;
   absl::ParseTime(absl::RFC3339_sec, Text(json, "since"), &holder.since, &error);
   return holder;

@@ -3,7 +3,9 @@
 //
 // A job on another cluster stays out as long as the process lives. On the same cluster the daemons
 // decide: who has them now goes on, and takes the lock from a coordinator that was cut off or
-// stands still, which notices that before it makes another checkpoint visible.
+// stands still, which notices that before it makes another checkpoint visible. Who came later is
+// told by the epochs of their sessions: one that stood still after it had got the daemons, and lost
+// them meanwhile, must not take the lock from its successor, which would take it back.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "runtime/base/ids.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::checkpoint {
@@ -22,17 +25,20 @@ struct CheckpointHolder {
   std::string job;      // may be empty
   std::string cluster;  // its daemons; empty: of the process's own
   absl::Time since;
+  Epoch epoch = 0;  // of its session with them; 0: it has none yet, or is of an earlier version
 };
 
 // Errors: Unavailable with cause kClusterHeld, naming who has it; those of the file system. Null
 // where the file system has no locks: then nobody is kept out, which is logged.
-absl::StatusOr<std::shared_ptr<env::FileLock>> LockCheckpoints(env::FileSystem* files,
-                                                               const std::string& directory,
-                                                               const CheckpointHolder& me);
-// The same, from whoever has it.
-absl::StatusOr<std::shared_ptr<env::FileLock>> TakeCheckpoints(env::FileSystem* files,
-                                                               const std::string& directory,
-                                                               const CheckpointHolder& me);
+absl::StatusOr<std::shared_ptr<env::FileLock>> LockCheckpoints(
+    std::shared_ptr<env::FileSystem> files, const std::string& directory,
+    const CheckpointHolder& me);
+// The same, also from an older session with the same daemons. `had`: the lock that this process
+// has, whose epoch was not known; may be null. The lock that is returned takes itself back from an
+// older session when it is asked whether it is held.
+absl::StatusOr<std::shared_ptr<env::FileLock>> TakeCheckpoints(
+    std::shared_ptr<env::FileSystem> files, const std::string& directory,
+    const CheckpointHolder& me, const std::shared_ptr<env::FileLock>& had);
 
 // What the holder says of itself, or the last one did; empty when nobody does.
 CheckpointHolder ReadCheckpointHolder(env::FileSystem* files, const std::string& directory);

@@ -23,6 +23,8 @@ namespace {
 
 // The state that a checkpoint keeps of the program: how many rows it has written beside closures.
 constexpr char kWritten[] = "{\"written\":";
+// What a lock on checkpoints says of the cluster: there is one.
+constexpr char kDaemons[] = "the daemons";
 
 class DaemonProcess final : public Process {
  public:
@@ -256,6 +258,8 @@ void CoordinatorProcess::Start() {
   shards_ = job_->workload_->Shards(job_->ps_used_);
   if (!FindCheckpoint()) return;
   if (resumed_) options.min_epoch = manifest_.epoch + 1;
+  const auto holder = checkpoint::ReadCheckpointHolder(place_.env->files(), o.checkpoint.directory);
+  options.min_epoch = std::max(options.min_epoch, NextEpoch(holder.epoch));
   controller_ =
       std::make_unique<core::Controller>(place_.env, place_.transport, std::move(options));
   controller_->Start(Guard([this](absl::Status status) { OnStarted(status); }));
@@ -332,7 +336,7 @@ void CoordinatorProcess::OnStarted(const absl::Status& status) {
 
 void CoordinatorProcess::TryDirectory() {
   const std::string& directory = job_->options_.checkpoint.directory;
-  lock_ = LockDirectory(directory);
+  if (!LockDirectory(directory)) return;
   ++job_->totals.directories_tried;
   controller_->TryCheckpointDirectory(directory, Guard([this](const absl::Status& status) {
                                         if (!status.ok()) {
@@ -433,7 +437,8 @@ void CoordinatorProcess::Resume() {
       }
       return moves;
     };
-    options.lock = lock_ != nullptr ? lock_ : LockDirectory(options.directory);
+    if (lock_ == nullptr && !LockDirectory(options.directory)) return;
+    options.lock = lock_;
     // A controller that was abandoned asks once more when the job may be gone.
     controller_->StartCheckpoints(std::move(options), [this, by_tickets = tickets()] {
       return by_tickets ? TicketState() : absl::StrCat(kWritten, beside_.written, "}");
@@ -476,19 +481,22 @@ void CoordinatorProcess::ScheduleResumed(size_t from) {
 }
 
 // As a program does that has the daemons now: a lock goes with its process, also when that is
-// killed, and is taken from one that stands still.
-std::shared_ptr<env::FileLock> CoordinatorProcess::LockDirectory(const std::string& directory) {
+// killed, and is taken from one that had them before. False: one that came later has it.
+bool CoordinatorProcess::LockDirectory(const std::string& directory) {
   env::FileSystem* const files = place_.env->files();
-  if (!files->MakeDirs(directory).ok()) return nullptr;  // the disk is full
+  if (!files->MakeDirs(directory).ok()) return true;  // the disk is full
   checkpoint::CheckpointHolder me;
   me.host = place_.life->name;
   me.pid = static_cast<int64_t>(place_.life->number);
-  auto lock = checkpoint::LockCheckpoints(files, directory, me);
-  if (absl::IsUnavailable(lock.status())) lock = checkpoint::TakeCheckpoints(files, directory, me);
-  if (lock.ok()) return *std::move(lock);
-  place_.world->Violation(
-      absl::StrCat(place_.life->name, " finds its checkpoints locked: ", lock.status().ToString()));
-  return nullptr;
+  me.cluster = kDaemons;
+  me.epoch = controller_->epoch();
+  auto lock = checkpoint::TakeCheckpoints({std::shared_ptr<void>(), files}, directory, me, nullptr);
+  if (lock.ok()) {
+    lock_ = *std::move(lock);
+    return true;
+  }
+  Exit("the lock on its checkpoints", lock.status());
+  return false;
 }
 
 void CoordinatorProcess::Write(const RowWrite& write, std::function<void()> then) {

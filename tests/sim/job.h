@@ -91,7 +91,7 @@ class CoordinatorProcess final : public Process {
   void CreateNext();
   void RegisterNext();
   void Train();
-  std::shared_ptr<env::FileLock> LockDirectory(const std::string& directory);
+  bool LockDirectory(const std::string& directory);
   void Resume();
   // The manifest's closures, from this one on.
   void ScheduleResumed(size_t from);

@@ -126,8 +126,8 @@ class CheckpointManager {
   const checkpoint::Manifest& manifest() const;  // within Coxswain
   const std::vector<absl::Status>& skipped() const;
 
-  // For ClusterOptions: an epoch newer than that of the session that wrote the checkpoint. 0 when
-  // none was found.
+  // For ClusterOptions: an epoch newer than that of the session that wrote the checkpoint, and than
+  // that of a coordinator of the same daemons that had the lock. 0 when there is neither.
   uint64_t min_epoch() const;
   // Variables that the strategy creates from now on have the checkpoint's values. Does nothing when
   // none was found. `renamed`: names that the program has for variables and tables which the

@@ -320,6 +320,21 @@ TEST_CASE("two jobs do not write into one directory of checkpoints", "[checkpoin
   Must(third.Lock("", absl::ZeroDuration()));  // it has it
 }
 
+TEST_CASE("a coordinator whose daemons another one may have had begins a later session than that",
+          "[checkpoint]") {
+  const DataFiles dir;
+  const auto files = env::NewRealFileSystem();
+  Must(files->MakeDirs(dir.Path("checkpoints")));
+  const auto held = files->TakeLock(dir.Path("checkpoints/.lock"),
+                                    R"({"pid": 1, "cluster": "host:7000", "epoch": 41})");
+  Must(held.status());
+  for (const auto& [cluster, epoch] : {std::pair("host:7000", 42), std::pair("host:7001", 0)}) {
+    CheckpointManager checkpoints(In(dir));
+    CHECK(absl::IsUnavailable(checkpoints.Lock(cluster, absl::ZeroDuration())));
+    CHECK(checkpoints.min_epoch() == static_cast<uint64_t>(epoch));
+  }
+}
+
 TEST_CASE("a directory that another coordinator took over gets no checkpoint of the old one",
           "[checkpoint]") {
   const DataFiles dir;
@@ -329,9 +344,7 @@ TEST_CASE("a directory that another coordinator took over gets no checkpoint of 
   Must(checkpoints.Start(cluster));
   Must(checkpoints.Save());
   const auto files = env::NewRealFileSystem();
-  checkpoint::CheckpointHolder another;
-  another.pid = 1;
-  const auto taken = checkpoint::TakeCheckpoints(files.get(), dir.Path("checkpoints"), another);
+  const auto taken = files->TakeLock(dir.Path("checkpoints/.lock"), "{\"pid\": 1}");
   Must(taken.status());
   const absl::Status refused = checkpoints.Save();
   CHECK_FALSE(refused.ok());
