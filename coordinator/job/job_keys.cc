@@ -204,6 +204,13 @@ constexpr SchemaKey kLabelsKeys[] = {
                             "the column with the label, a number, as in `label`"),
     SchemaKey(kString, "positive", "", "as in `label`"),
     Field<proto::LabelSpec>(kStrings, "positive_values", "", "as in `label`"),
+    SchemaKey(kStrings, "classes", "",
+              "the column has a list of values, and each of these is a task, called `NAME-CLASS`, "
+              "whose label is 1 where it is in the list, else 0 (multi-label classification); in "
+              "the task's name characters other than letters, digits, `_` and `-` are `_`"),
+    Field<proto::LabelSpec>(kString, "value_separator", "=with `classes`: a blank",
+                            "of `classes`: what is between the values of a field; lists of jsonl, "
+                            "tfrecord, parquet and arrow need none"),
     Field<proto::LabelSpec>(
         kString, "weight", "",
         "as in `label`, for this task alone: 0 where a row says nothing about the task"),

@@ -1,156 +1,17 @@
-// model, loss, label: the keys that all kinds share.
+// model and loss: the keys that all kinds share.
 #include <algorithm>
-#include <set>
 
-#include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/loss_kind.h"
-#include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
 #include "runtime/base/logging.h"
 
 namespace coxswain::job {
 namespace {
-
-using proto::FeatureSpec;
-
-void ReadPositive(const JobReader& reader, const std::string& path, const std::string& text,
-                  proto::LabelSpec* label) {
-  for (const char* comparison : {">=", "<=", "==", "!=", ">", "<"}) {
-    if (!absl::StartsWith(text, comparison)) continue;
-    double threshold = 0;
-    if (!absl::SimpleAtod(absl::string_view(text).substr(strlen(comparison)), &threshold)) break;
-    label->set_positive_comparison(comparison);
-    label->set_positive_threshold(threshold);
-    return;
-  }
-  reader.Error(path + ".positive",
-               absl::StrCat("wanted a comparison such as '>= 4', found '", text, "'"));
-}
-
-void CheckLabelSource(const JobReader& reader) {
-  const proto::LabelSpec& label = reader.job->dataset.label();
-  const ModelSpec& model = *reader.job->model;
-  const JobFormat& format = FormatOf(*reader.job);
-  const bool in_line = format.label == JobFormat::Label::kInLine;
-  if (!label.feature().empty()) {
-    if (model.classes() < 2) {
-      reader.Error("label.feature", "only for two_tower, and for models with classes");
-      return;
-    }
-    const FeatureSpec* feature = CheckFeature(reader, "label.feature", label.feature());
-    if (feature != nullptr &&
-        (feature->kind() != FeatureSpec::CATEGORICAL || feature->multi_valued())) {
-      reader.Error("label.feature", "wanted a categorical feature with a single value");
-    } else if (feature != nullptr && !feature->id().empty()) {
-      reader.Error("label.feature", absl::StrCat("feature '", feature->name(), "' has id: ",
-                                                 feature->id(), "; its values have no end"));
-    }
-    if (!label.column().empty()) {
-      reader.Error("label.feature", "give one of column and feature");
-    }
-  } else if (in_line && !label.column().empty()) {
-    reader.Error("label.column",
-                 absl::StrCat("in a ", format.name, " data set each line begins with its label"));
-  } else if (!in_line && label.column().empty()) {
-    reader.Error("label", "'column' is missing (string): the column with the label");
-  } else if (!label.column().empty()) {
-    CheckColumn(reader, "label.column", label.column());
-  }
-}
-
-// What the loss can do with a label that is a number.
-void SetLabelRange(const LossSpec& loss, int64_t classes, proto::LabelSpec* label) {
-  const LabelRange range = KindOf(loss).labels;
-  if (!label->feature().empty() || range == LabelRange::kAny) return;
-  const bool class_numbers = range == LabelRange::kClass;
-  constexpr double kMostGrade = 30;  // a gain is 2^grade - 1
-  label->set_bounded(true);
-  label->set_high(class_numbers                 ? static_cast<double>(classes - 1)
-                  : range == LabelRange::kGrade ? kMostGrade
-                                                : 1);
-  label->set_whole(class_numbers);
-}
-
-// Which labels are 1.
-void ReadPositives(const JobReader& reader, const SectionView& view, const std::string& path,
-                   proto::LabelSpec* label) {
-  if (view.Has("positive")) ReadPositive(reader, path, view.String("positive"), label);
-  if (view.Has("positive") && view.Has("positive_values")) {
-    reader.Error(path + ".positive", "give one of positive and positive_values");
-  }
-}
-
-void CheckWeight(const JobReader& reader, const std::string& path, const std::string& column) {
-  if (column.empty()) return;
-  CheckColumn(reader, path + ".weight", column);
-  const JobFormat& format = FormatOf(*reader.job);
-  if (!format.has_columns) {
-    reader.Error(path + ".weight", absl::StrCat("a ", format.name, " data set has no columns"));
-  }
-}
-
-void ReadTask(const JobReader& reader, const SectionView& view) {
-  proto::LabelSpec* const label = reader.job->dataset.add_labels();
-  TaskSpec& task = reader.job->tasks.emplace_back();
-  reader.Read("labels[]", view, label);
-  task.name = label->name();
-  task.loss_weight = view.Real("loss_weight");
-  const std::string path = absl::StrCat("labels.", task.name);
-  CheckColumn(reader, path + ".column", label->column());
-  CheckWeight(reader, path, label->weight());
-  ReadPositives(reader, view, path, label);
-  task.loss = ReadLoss(reader, view.Sub("loss"));
-  const LossKind& loss = KindOf(*task.loss);
-  if (loss.prediction != PredictionKind::kProbability &&
-      loss.prediction != PredictionKind::kNumber) {
-    reader.Error(path + ".loss.kind",
-                 absl::StrCat(loss.name, " is not for a task: wanted one of a chance or a number"));
-  }
-  SetLabelRange(*task.loss, 1, label);
-}
-
-// Of a model of several tasks.
-void ReadTasks(const JobReader& reader) {
-  if (!reader.Good("labels")) return;
-  const JobFormat& format = FormatOf(*reader.job);
-  const std::string model = KindOf(*reader.job->model).name;
-  if (reader.job->locations.count("label") > 0) {
-    reader.Error("label", absl::StrCat("a ", model, " has several: give labels, a list"));
-  }
-  const std::vector<SectionView> views = reader.file.Sections("labels");
-  if (views.empty()) {
-    reader.Error("labels", absl::StrCat("a ", model, " needs a list of labels, a task each"));
-  } else if (!format.has_columns) {
-    reader.Error("labels", absl::StrCat("a ", format.name, " data set has no columns"));
-  }
-  std::set<std::string> names;
-  for (const SectionView& view : views) {
-    const std::string name = view.String("name");
-    if (!IsName(name) || name == "weight") {
-      reader.Error("labels", absl::StrCat("wanted a name of letters, digits, '_' and '-' other ",
-                                          "than 'weight'; found '", name, "'"));
-    } else if (!names.insert(name).second) {
-      reader.Error(absl::StrCat("labels.", name),
-                   absl::StrCat("a second label of the name '", name, "'"));
-    } else if (reader.Good(absl::StrCat("labels.", name))) {
-      ReadTask(reader, view);
-    }
-  }
-}
-
-// A class that does not occur in training cannot be predicted, so it must not get a bucket.
-void SetLabelBuckets(const JobReader& reader, const std::string& name) {
-  if (reader.job->locations.count(absl::StrCat("features.", name, ".oov_buckets")) > 0) return;
-  for (FeatureSpec& feature : *reader.job->dataset.mutable_features()) {
-    const bool limited = feature.min_count() > 1 || feature.max_size() > 0;
-    if (feature.name() == name && !limited) feature.set_oov_buckets(0);
-  }
-}
 
 // Once there is a model.
 void SetLoss(const JobReader& reader) {
@@ -206,57 +67,6 @@ bool ReadModel(const JobReader& reader) {
   }
   SetLoss(reader);
   return reader.Good("model") && reader.Good("loss");
-}
-
-void ReadLabel(const JobReader& reader) {
-  const ModelKind& kind = KindOf(*reader.job->model);
-  if (absl::c_linear_search(kind.says, PredictionKind::kTasks)) return ReadTasks(reader);
-  if (reader.job->locations.count("labels") > 0) {
-    reader.Error("labels", absl::StrCat("a ", kind.name, " has one label: give `label`; several ",
-                                        "are for models of several tasks"));
-  }
-  if (!reader.Good("label")) return;
-  const JobFormat& format = FormatOf(*reader.job);
-  if (format.label == JobFormat::Label::kNone) {
-    if (reader.job->locations.count("label") > 0) {
-      reader.Error("label", absl::StrCat("a ", format.name, " has none"));
-    }
-    return;
-  }
-  const SectionView view = reader.file.Sub("label");
-  const ModelSpec& model = *reader.job->model;
-  const bool predicts_item = KindOf(model).predicts == Predicts::kItem;
-  proto::LabelSpec* label = reader.job->dataset.mutable_label();
-  reader.Read("label", view, label);
-  if (!predicts_item && label->column().empty() && label->feature().empty()) {
-    label->set_column(format.label_column);
-  }
-  CheckWeight(reader, "label", label->weight());
-  const bool positive = view.Has("positive") || view.Has("positive_values");
-  ReadPositives(reader, view, "label", label);
-  if (positive && (predicts_item || model.classes() > 1)) {
-    reader.Error(view.Has("positive") ? "label.positive" : "label.positive_values",
-                 "this is for labels that become 0 and 1, and this model's do not");
-  }
-  if (predicts_item) {
-    const std::string item = model.item();
-    if (label->feature().empty()) label->set_feature(item);
-    if (label->feature() != item) {
-      reader.Error("label.feature",
-                   absl::StrCat("a ", KindOf(model).name, " predicts its item, '", item, "'"));
-    }
-    if (view.Has("column")) {
-      reader.Error("label.column",
-                   absl::StrCat("a ", KindOf(model).name, " predicts its item, '", item, "'"));
-    }
-    return;
-  }
-  CheckLabelSource(reader);
-  if (KindOf(*reader.job->loss).prediction == PredictionKind::kOrder && !label->weight().empty()) {
-    reader.Error("label.weight", "a loss of queries has no weights of rows");
-  }
-  SetLabelRange(*reader.job->loss, model.classes(), label);
-  if (!label->feature().empty()) SetLabelBuckets(reader, label->feature());
 }
 
 }  // namespace coxswain::job

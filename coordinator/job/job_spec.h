@@ -63,11 +63,14 @@ struct MetricSpec {
   int64_t k = 0;     // of kinds that have one
   std::string name;  // as written: "hit_rate@10"; of a task: "click/auc"
   size_t task = 0;   // of JobSpec.tasks, where there are any
+  // Of so many tasks from that one on, the mean over those for which it is defined.
+  size_t tasks = 1;
 };
 
 // What a model of several tasks learns of one of dataset.labels().
 struct TaskSpec {
   std::string name;
+  std::string list;  // of a class of a list of labels: the list's name
   std::shared_ptr<const LossSpec> loss;
   double loss_weight = 1;
 };

@@ -60,16 +60,22 @@ std::vector<const MetricKind*> FittingMetrics(const JobSpec& job, size_t task) {
   return fitting;
 }
 
-// `text`: the metric, without the task.
+// `text`: the metric, without the task. `of`: the name of the task, or of the list whose first
+// class it is.
 void ReadMetric(const JobReader& reader, const std::string& path, const std::string& text,
-                size_t task) {
+                size_t task, const std::string& of) {
   EvaluateSpec* const evaluate = &reader.job->evaluate;
   const std::vector<TaskSpec>& tasks = reader.job->tasks;
   MetricSpec metric;
   metric.kind = FindMetric(reader, path, text, &metric.k);
   if (metric.kind == nullptr) return;
   metric.task = task;
-  metric.name = tasks.empty() ? text : absl::StrCat(tasks[task].name, "/", text);
+  metric.name = of.empty() ? text : absl::StrCat(of, "/", text);
+  if (!of.empty() && of == tasks[task].list) {
+    while (task + metric.tasks < tasks.size() && tasks[task + metric.tasks].list == of) {
+      ++metric.tasks;
+    }
+  }
   const std::vector<const MetricKind*> fitting = FittingMetrics(*reader.job, task);
   if (!absl::c_linear_search(fitting, metric.kind)) {
     reader.Error(path, absl::StrCat("'", metric.name, "' says nothing about this ",
@@ -89,7 +95,19 @@ void ReadMetric(const JobReader& reader, const std::string& path, const std::str
   evaluate->metrics.push_back(std::move(metric));
 }
 
-// "click/auc" is of one task, "auc" of each that it says something about.
+// Whether the metrics of all classes of its list of labels were those of one before.
+bool IsLaterClass(const std::vector<TaskSpec>& tasks, size_t task) {
+  return task > 0 && !tasks[task].list.empty() && tasks[task].list == tasks[task - 1].list;
+}
+
+// By which metrics without a task name it: a list of labels as a whole. Empty: there are no tasks.
+std::string NameOfTask(const std::vector<TaskSpec>& tasks, size_t task) {
+  if (tasks.empty()) return "";
+  return tasks[task].list.empty() ? tasks[task].name : tasks[task].list;
+}
+
+// "click/auc" is of one task, "auc" of each that it says something about. Of a list of labels
+// "genre/auc" is the mean over its classes.
 void ReadTaskMetric(const JobReader& reader, const std::string& path, const std::string& text) {
   const std::vector<TaskSpec>& tasks = reader.job->tasks;
   const size_t slash = text.find('/');
@@ -98,18 +116,23 @@ void ReadTaskMetric(const JobReader& reader, const std::string& path, const std:
     const MetricKind* const kind = FindMetric(reader, path, text, &k);
     bool any = kind == nullptr;
     for (size_t task = 0; task < tasks.size() && kind != nullptr; ++task) {
+      if (IsLaterClass(tasks, task)) continue;
       if (!absl::c_linear_search(FittingMetrics(*reader.job, task), kind)) continue;
-      ReadMetric(reader, path, text, task);
+      ReadMetric(reader, path, text, task, NameOfTask(tasks, task));
       any = true;
     }
     if (!any) reader.Error(path, absl::StrCat("'", text, "' says nothing about any of the tasks"));
     return;
   }
   std::vector<std::string> names;
+  const std::string wanted = text.substr(0, slash);
   for (size_t task = 0; task < tasks.size(); ++task) {
-    if (text.substr(0, slash) == tasks[task].name) {
-      ReadMetric(reader, path, text.substr(slash + 1), task);
+    if (wanted == tasks[task].name || wanted == tasks[task].list) {
+      ReadMetric(reader, path, text.substr(slash + 1), task, wanted);
       return;
+    }
+    if (!tasks[task].list.empty() && (names.empty() || names.back() != tasks[task].list)) {
+      names.push_back(tasks[task].list);
     }
     names.push_back(tasks[task].name);
   }
@@ -120,9 +143,10 @@ void ReadTaskMetric(const JobReader& reader, const std::string& path, const std:
 void AddDefaultMetrics(const JobReader& reader) {
   const JobSpec& job = *reader.job;
   for (size_t task = 0; task < std::max<size_t>(1, job.tasks.size()); ++task) {
+    if (IsLaterClass(job.tasks, task)) continue;
     const LossSpec& loss = job.tasks.empty() ? *job.loss : *job.tasks[task].loss;
     for (const MetricKind* kind : DefaultMetrics(KindOf(loss).prediction)) {
-      ReadMetric(reader, "evaluate", kind->name, task);
+      ReadMetric(reader, "evaluate", kind->name, task, NameOfTask(job.tasks, task));
     }
   }
 }
@@ -339,7 +363,7 @@ void ReadEvaluate(const JobReader& reader) {
   const std::vector<std::string>& metrics = evaluate->metric_names;
   for (size_t i = 0; i < metrics.size(); ++i) {
     const std::string path = absl::StrCat("evaluate.metrics.", i);
-    reader.job->tasks.empty() ? ReadMetric(reader, path, metrics[i], 0)
+    reader.job->tasks.empty() ? ReadMetric(reader, path, metrics[i], 0, "")
                               : ReadTaskMetric(reader, path, metrics[i]);
   }
   if (metrics.empty()) AddDefaultMetrics(reader);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "coordinator/model/job_metric.h"
 #include "runtime/base/stable_hash.h"
 
 namespace coxswain::model {
@@ -68,12 +69,13 @@ Bootstrap::Bootstrap(const std::vector<job::MetricSpec>& metrics, int64_t replic
 Measured Bootstrap::Examples::View() const {
   Measured m;
   m.classes = classes;
+  m.task = task;
   m.prediction = prediction;
   m.label = label;
   m.ranks = ranks;
   m.weight = weight;
   m.group = group;
-  m.others_left_out = others_left_out;
+  m.unseen = unseen;
   return m;
 }
 
@@ -83,12 +85,12 @@ void Bootstrap::Add(const Measured& m) {
   examples.task = m.task;
   examples.classes = m.classes;
   examples.first = examples_[m.task];
-  examples.others_left_out = m.others_left_out;
   examples.prediction = Copied(m.prediction);
   examples.label = Copied(m.label);
   examples.weight = Copied(m.weight);
   examples.ranks = Copied(m.ranks);
   examples.group = Copied(m.group);
+  examples.unseen = Copied(m.unseen);
   examples_[m.task] += static_cast<int64_t>(examples.size());
   batches_.push_back(std::move(examples));
 }
@@ -102,6 +104,7 @@ void Bootstrap::Take(const Examples& from, size_t i, int64_t copy, Examples* to)
   }
   if (!from.ranks.empty()) to->ranks.push_back(from.ranks[i]);
   if (!from.weight.empty()) to->weight.push_back(from.weight[i]);
+  if (!from.unseen.empty()) to->unseen.push_back(from.unseen[i]);
   if (from.group.empty()) return;
   // A copy is another group, whose number no other one has but by a chance of 2^-64.
   const auto group = static_cast<uint64_t>(from.group[i]);
@@ -111,11 +114,10 @@ void Bootstrap::Take(const Examples& from, size_t i, int64_t copy, Examples* to)
 }
 
 void Bootstrap::Fill(const Examples& batch, int64_t replicate, Examples* sample) const {
+  sample->task = batch.task;
   sample->classes = batch.classes;
-  sample->others_left_out = batch.others_left_out;
   for (auto* values : {&sample->prediction, &sample->label, &sample->weight}) values->clear();
-  sample->ranks.clear();
-  sample->group.clear();
+  for (auto* values : {&sample->ranks, &sample->group, &sample->unseen}) values->clear();
   for (size_t i = 0; i < batch.size(); ++i) {
     const int64_t unit =
         batch.group.empty() ? batch.first + static_cast<int64_t>(i) : batch.group[i];
@@ -125,26 +127,20 @@ void Bootstrap::Fill(const Examples& batch, int64_t replicate, Examples* sample)
 }
 
 std::vector<double> Bootstrap::Replicate(int64_t replicate) const {
-  std::vector<std::unique_ptr<Metric>> metrics;
-  for (const job::MetricSpec& metric : metrics_) metrics.push_back(metric.kind->make(metric.k));
+  std::vector<JobMetric> metrics(metrics_.begin(), metrics_.end());
   std::vector<double> totals(examples_.size(), 0);
   Examples sample;
   for (const Examples& batch : batches_) {
     Fill(batch, replicate, &sample);
     if (sample.size() == 0) continue;
     const Measured measured = sample.View();
-    for (size_t i = 0; i < metrics.size(); ++i) {
-      if (metrics_[i].task == batch.task) metrics[i]->Add(measured);
-    }
+    for (JobMetric& metric : metrics) metric.Add(measured);
     double& total = totals[batch.task];
     for (const float weight : sample.weight) total += static_cast<double>(weight);
     if (sample.weight.empty()) total += static_cast<double>(sample.size());
   }
   std::vector<double> values;
-  for (size_t i = 0; i < metrics.size(); ++i) {
-    const double total = metrics_[i].task < totals.size() ? totals[metrics_[i].task] : 0;
-    values.push_back(total > 0 ? metrics[i]->Value(total) : std::nan(""));
-  }
+  for (const JobMetric& metric : metrics) values.push_back(metric.Value(totals));
   return values;
 }
 

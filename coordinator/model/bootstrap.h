@@ -48,9 +48,8 @@ class Bootstrap {
   struct Examples {
     size_t task = 0;
     int64_t classes = 1, first = 0;  // `first`: the number of the first one
-    bool others_left_out = false;
     std::vector<float> prediction, label, weight;
-    std::vector<int64_t> ranks, group;
+    std::vector<int64_t> ranks, group, unseen;
 
     size_t size() const { return label.empty() ? ranks.size() : label.size(); }
     Measured View() const;

@@ -22,9 +22,9 @@ struct Measured {
   absl::Span<const int64_t> ranks;
   absl::Span<const float> weight;   // f32 [B]: the weights of the examples; empty: all 1
   absl::Span<const int64_t> group;  // i64 [B]: equal numbers form a group; may be empty
-  // For ranks: whether other items of the example's group in the part are also left out of the
-  // candidates.
-  bool others_left_out = false;
+  // For ranks, i64 [B]: the example's item where it is a candidate for other examples of its group;
+  // -1 where it is none. Empty: none is.
+  absl::Span<const int64_t> unseen;
   double loss = 0;  // summed over pairs of words
   size_t task = 0;  // whose predictions these are, of a model that has several
 

@@ -26,21 +26,29 @@ MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics
     : bootstrap_(bootstrap) {
   for (const job::MetricSpec& metric : metrics) {
     if (metric.kind->make == nullptr) continue;  // not of examples: word_eval.h
-    metrics_.push_back({metric.name, metric.task, metric.kind->make(metric.k)});
+    metrics_.emplace_back(metric);
   }
 }
 
 void MetricAccumulator::Add(const Measured& measured, int64_t examples, size_t task) {
-  for (const Entry& entry : metrics_) {
-    if (entry.task == task) entry.metric->Add(measured);
-  }
+  for (JobMetric& metric : metrics_) metric.Add(measured);
   if (bootstrap_ != nullptr) bootstrap_->Add(measured);
   if (task == 0) examples_ += examples;  // all tasks have the same ones
-  if (task >= tasks_.size()) tasks_.resize(task + 1);
-  Task& of = tasks_[task];
-  for (const float weight : measured.weight) of.total += static_cast<double>(weight);
-  if (measured.weight.empty()) of.total += static_cast<double>(examples);
-  of.not_finite += CountNotFinite(measured);
+  if (task >= totals_.size()) {
+    totals_.resize(task + 1, 0);
+    not_finite_.resize(task + 1, 0);
+  }
+  for (const float weight : measured.weight) totals_[task] += static_cast<double>(weight);
+  if (measured.weight.empty()) totals_[task] += static_cast<double>(examples);
+  not_finite_[task] += CountNotFinite(measured);
+}
+
+int64_t MetricAccumulator::NotFinite(const JobMetric& metric) const {
+  int64_t most = 0;
+  for (size_t task = metric.first_task(); task < metric.end_task(); ++task) {
+    if (task < not_finite_.size()) most = std::max(most, not_finite_[task]);
+  }
+  return most;
 }
 
 void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks,
@@ -49,7 +57,7 @@ void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks,
   measured.ranks = ranks;
   measured.weight = examples.weights;
   measured.group = examples.groups;
-  measured.others_left_out = examples.others_left_out;
+  measured.unseen = examples.unseen;
   Add(measured, static_cast<int64_t>(ranks.size()));
 }
 
@@ -61,6 +69,7 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
       prediction.rank() < 1 || prediction.dim(0) != label.dim(0) ||
       (!weights.empty() && static_cast<int64_t>(weights.size()) != label.dim(0)) ||
       (!groups.empty() && static_cast<int64_t>(groups.size()) != label.dim(0)) ||
+      (!examples.unseen.empty() && static_cast<int64_t>(examples.unseen.size()) != label.dim(0)) ||
       (!examples.ranks.empty() && static_cast<int64_t>(examples.ranks.size()) != label.dim(0))) {
     return absl::InternalError(absl::StrCat("an evaluation step returned predictions ",
                                             prediction.ToString(), " for labels ",
@@ -74,7 +83,7 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   measured.weight = weights;
   measured.group = groups;
   measured.ranks = examples.ranks;
-  measured.others_left_out = examples.others_left_out;
+  measured.unseen = examples.unseen;
   Add(measured, label.dim(0), examples.task);
   return absl::OkStatus();
 }
@@ -97,28 +106,24 @@ absl::Status MetricAccumulator::AddLoss(const Tensor& loss, const Tensor& pairs)
 std::map<std::string, double> MetricAccumulator::Compute() const {
   std::map<std::string, double> values;
   if (examples_ == 0) return values;
-  for (const Entry& entry : metrics_) {
-    const Task task = OfTask(entry.task);
-    const bool defined = task.total > 0 && task.not_finite == 0;
-    values[entry.name] = defined ? entry.metric->Value(task.total) : std::nan("");
+  for (const JobMetric& metric : metrics_) {
+    values[metric.name()] = NotFinite(metric) == 0 ? metric.Value(totals_) : std::nan("");
   }
   return values;
 }
 
 std::map<std::string, std::string> MetricAccumulator::Undefined() const {
   std::map<std::string, std::string> reasons;
-  for (const Entry& entry : metrics_) {
-    const Task task = OfTask(entry.task);
+  for (const JobMetric& metric : metrics_) {
+    const int64_t not_finite = NotFinite(metric);
     std::string why;
-    if (examples_ > 0 && !(task.total > 0)) {
-      why = "all weights are 0";
-    } else if (task.not_finite > 0) {
-      why = absl::StrCat("the model's prediction of ", task.not_finite, " of ", examples_,
+    if (not_finite > 0) {
+      why = absl::StrCat("the model's prediction of ", not_finite, " of ", examples_,
                          " examples is no finite number");
-    } else {
-      why = entry.metric->WhyUndefined();
+    } else if (examples_ > 0) {
+      why = metric.WhyUndefined(totals_);
     }
-    if (!why.empty()) reasons[entry.name] = std::move(why);
+    if (!why.empty()) reasons[metric.name()] = std::move(why);
   }
   return reasons;
 }

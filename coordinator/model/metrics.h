@@ -4,15 +4,14 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/model/bootstrap.h"
+#include "coordinator/model/job_metric.h"
 #include "coordinator/model/metric.h"
 #include "coxswain/tensor.h"
 
@@ -22,7 +21,7 @@ namespace coxswain::model {
 struct MeasuredExamples {
   absl::Span<const float> weights = {};   // weights of the examples
   absl::Span<const int64_t> groups = {};  // equal numbers form a group
-  bool others_left_out = false;           // Measured::others_left_out
+  absl::Span<const int64_t> unseen = {};  // Measured::unseen
   size_t task = 0;                        // whose predictions these are
   // Beside predictions: as in AddRanks; below 0 for an example that is no item of the user's list.
   absl::Span<const int64_t> ranks = {};
@@ -53,23 +52,16 @@ class MetricAccumulator {
   int64_t examples() const { return examples_; }  // for a loss of words: pairs
 
  private:
-  struct Entry {
-    std::string name;
-    size_t task;
-    std::unique_ptr<Metric> metric;
-  };
-
   void Add(const Measured& measured, int64_t examples, size_t task = 0);
-  struct Task {
-    double total = 0;        // of the examples' weights
-    int64_t not_finite = 0;  // examples whose prediction is no finite number
-  };
-  Task OfTask(size_t task) const { return task < tasks_.size() ? tasks_[task] : Task(); }
+  // Of the metric's tasks: the most examples whose prediction is no finite number.
+  int64_t NotFinite(const JobMetric& metric) const;
 
-  std::vector<Entry> metrics_;
+  std::vector<JobMetric> metrics_;
   Bootstrap* bootstrap_;
   int64_t examples_ = 0;
-  std::vector<Task> tasks_;
+  // By task: the sum of the examples' weights, and examples whose prediction is no finite number.
+  std::vector<double> totals_;
+  std::vector<int64_t> not_finite_;
 };
 
 }  // namespace coxswain::model

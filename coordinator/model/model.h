@@ -41,7 +41,8 @@ class Model {
   // "prediction", f32 [B] or [B, classes] (a probability, a class's probability, or a number) and
   // "label", f32 [B]; then, if the job ranks too (job::MeasuresRanks), "rank" as above. After
   // these, for kItem and kLabel: "group", i64 [B], if examples have groups (job::MeasuresGroups),
-  // and "weight", f32 [B], if they have weights. kNeighbours: "loss", the sum over the batch's
+  // "unseen", the column known.unseen, if they rank with evaluate.exclude_known: training, and
+  // "weight", f32 [B], if they have weights. kNeighbours: "loss", the sum over the batch's
   // pairs, and "pairs", their number, f32 scalars.
   absl::StatusOr<RemoteFunction> DefineEvaluate(Part part);
   // kItem with a history, unless ranks_in_pieces(): the `k` best items, "scores" f32 [B, k] and

@@ -238,6 +238,9 @@ void ModelParts::ResultExamples(FunctionBuilder& f) const {
     f.Result("group", f.Column(job::MeasuresRanks(job_)        ? "known.group"
                                : !job_.dataset.query().empty() ? data::kQueryGroup
                                                                : job_.evaluate.group));
+    if (job::MeasuresRanks(job_) && !job_.dataset.known_items().held_out()) {
+      f.Result("unseen", f.Column("known.unseen"));
+    }
   }
   const Output weights = Weights(f);
   if (weights.valid()) f.Result("weight", weights);

@@ -28,11 +28,16 @@ std::unique_ptr<env::ComputePool> OwnPool() {
 
 bool HasWeights(const job::JobSpec& job) { return !job.dataset.label().weight().empty(); }
 
-// What an evaluation step says of its examples, behind what it predicts of them: groups, weights.
+bool RanksTheUnseen(const job::JobSpec& job) {
+  return job::MeasuresRanks(job) && job::MeasuresGroups(job) &&
+         !job.dataset.known_items().held_out();
+}
+
+// What an evaluation step says of its examples, behind what it predicts of them: groups, what they
+// have that training did not, weights.
 absl::StatusOr<model::MeasuredExamples> ExamplesOf(const job::JobSpec& job,
                                                    absl::Span<const Tensor>* results) {
   model::MeasuredExamples examples;
-  examples.others_left_out = job.evaluate.exclude_known == job::KnownItems::kAll;
   const auto take = [&](DType dtype) -> const Tensor* {
     const bool good = results->size() >= 2 && results->back().dtype() == dtype &&
                       results->front().rank() >= 1 &&
@@ -48,6 +53,13 @@ absl::StatusOr<model::MeasuredExamples> ExamplesOf(const job::JobSpec& job,
       return absl::InternalError("an evaluation step returned no weights of its examples");
     }
     examples.weights = weights->values<float>();
+  }
+  if (RanksTheUnseen(job)) {
+    const Tensor* unseen = take(DType::kI64);
+    if (unseen == nullptr) {
+      return absl::InternalError("an evaluation step did not say which items users had before");
+    }
+    examples.unseen = unseen->values<int64_t>();
   }
   if (job::MeasuresGroups(job)) {
     const Tensor* groups = take(DType::kI64);
@@ -266,7 +278,7 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
   };
   const size_t item = column(model_->item_feature()), values = column("known.values"),
                offsets = column("known.offsets"), weight = column(data::kWeightColumn),
-               group = column("known.group");
+               group = column("known.group"), unseen = column("known.unseen");
   if (std::max({item, values, offsets}) >= columns.size()) {
     return absl::InvalidArgumentError("the popularity baseline wants to know what a user has");
   }
@@ -296,7 +308,7 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
       ranks.push_back(rank);
     }
     model::MeasuredExamples examples;
-    examples.others_left_out = job_.evaluate.exclude_known == job::KnownItems::kAll;
+    if (unseen < columns.size()) examples.unseen = batch[unseen].values<int64_t>();
     if (weight < columns.size()) examples.weights = batch[weight].values<float>();
     if (group < columns.size()) examples.groups = batch[group].values<int64_t>();
     metrics.AddRanks(ranks, examples);

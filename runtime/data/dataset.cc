@@ -284,8 +284,8 @@ void Dataset::AddKnownItems(const DatasetSpec& spec, const Table& table) {
     }
   }
   known_ = std::make_unique<KnownColumn>(
-      kKnownColumn,
-      std::make_unique<const History>(key.ids, key.names.size(), items->ids(), taken));
+      kKnownColumn, std::make_unique<const History>(key.ids, key.names.size(), items->ids(), taken),
+      spec.known_items().held_out() ? nullptr : &items->ids());
 }
 
 absl::Status Dataset::DescribeColumns() {

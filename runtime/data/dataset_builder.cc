@@ -93,6 +93,17 @@ DatasetBuilder& DatasetBuilder::Label(const std::string& column, const std::stri
   return *this;
 }
 
+DatasetBuilder& DatasetBuilder::LabelIfAny(const std::string& column, const std::string& name,
+                                           const std::vector<std::string>& values,
+                                           const std::string& separator) {
+  proto::LabelSpec* const label = options_->spec.add_labels();
+  label->set_column(column);
+  label->set_name(name);
+  label->mutable_positive_values()->Add(values.begin(), values.end());
+  label->set_value_separator(separator);
+  return *this;
+}
+
 DatasetBuilder& DatasetBuilder::Vector(const std::string& column, int64_t width) {
   proto::FeatureSpec* const feature = AddFeature(column);
   feature->set_kind(proto::FeatureSpec::VECTOR);

@@ -97,6 +97,7 @@ std::vector<std::string*> FilesOf(proto::DatasetSpec* spec) {
     for (proto::LearnedFeature& feature : *features) {
       if (!feature.vocabulary_file().empty()) add(feature.mutable_vocabulary_file());
       if (!feature.counts_file().empty()) add(feature.mutable_counts_file());
+      if (!feature.names_file().empty()) add(feature.mutable_names_file());
     }
   }
   return paths;

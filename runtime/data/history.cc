@@ -144,6 +144,11 @@ absl::Status HistoryColumn::Gather(const BatchRows& rows, Batch* batch) const {
 void KnownColumn::Describe(std::vector<ColumnSpec>* specs) const {
   DescribeRagged(name_, specs);
   if (grouped_) specs->push_back({name_ + ".group", {DType::kI64, Shape{kUnknownDim}}});
+  if (unseen_) specs->push_back({name_ + ".unseen", {DType::kI64, Shape{kUnknownDim}}});
+}
+
+int64_t Unseen(int64_t item, absl::Span<const int64_t> known) {
+  return std::binary_search(known.begin(), known.end(), item) ? -1 : item;
 }
 
 absl::Status KnownColumn::Gather(const BatchRows& rows, Batch* batch) const {
@@ -167,6 +172,13 @@ absl::Status KnownColumn::Gather(const BatchRows& rows, Batch* batch) const {
     groups.mutable_data<int64_t>()[i] = history_->group_of(rows.rows[static_cast<size_t>(i)]);
   }
   batch->push_back(std::move(groups));
+  if (!unseen_) return absl::OkStatus();
+  Tensor unseen(DType::kI64, Shape{rows.size()});
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const uint32_t row = rows.rows[static_cast<size_t>(i)];
+    unseen.mutable_data<int64_t>()[i] = Unseen((*items_)[row], of(i));
+  }
+  batch->push_back(std::move(unseen));
   return absl::OkStatus();
 }
 

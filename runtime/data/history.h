@@ -103,17 +103,25 @@ class HistoryColumn : public Column {
 };
 
 // <name>.values, <name>.offsets: all values of each example's group that the history has. For a
-// history that the column owns, also <name>.group, the group's number.
+// history that the column owns, also <name>.group, the group's number, and where `items` are given
+// <name>.unseen: the row's own one, -1 where it is among the values.
 class KnownColumn : public Column {
  public:
   KnownColumn(std::string name, const History* history)
       : name_(std::move(name)), history_(history) {}
-  KnownColumn(std::string name, std::unique_ptr<const History> own)
-      : name_(std::move(name)), own_(std::move(own)), history_(own_.get()), grouped_(true) {}
+  // `items`: of each row; null: no <name>.unseen.
+  KnownColumn(std::string name, std::unique_ptr<const History> own, const IdArray* items)
+      : name_(std::move(name)),
+        own_(std::move(own)),
+        history_(own_.get()),
+        items_(items),
+        grouped_(true),
+        unseen_(items != nullptr) {}
   // Only describes what batches have.
-  static std::unique_ptr<KnownColumn> WithoutRows(std::string name, bool grouped) {
+  static std::unique_ptr<KnownColumn> WithoutRows(std::string name, bool grouped, bool unseen) {
     auto column = std::make_unique<KnownColumn>(std::move(name), static_cast<History*>(nullptr));
     column->grouped_ = grouped;
+    column->unseen_ = unseen;
     return column;
   }
   void Describe(std::vector<ColumnSpec>* specs) const override;
@@ -123,7 +131,12 @@ class KnownColumn : public Column {
   std::string name_;
   std::unique_ptr<const History> own_;  // null: it uses another column's
   const History* history_;
+  const IdArray* items_ = nullptr;
   bool grouped_ = false;  // it has <name>.group
+  bool unseen_ = false;   // and <name>.unseen
 };
+
+// <name>.unseen of a row with this item, in whose group's `known` values they ascend.
+int64_t Unseen(int64_t item, absl::Span<const int64_t> known);
 
 }  // namespace coxswain::data

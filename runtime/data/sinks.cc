@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "runtime/data/dates.h"
+#include "runtime/data/list_label.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 #include "runtime/data/utf8.h"
@@ -624,6 +625,7 @@ std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int el
 }
 
 std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels) {
+  if (!spec.value_separator().empty()) return NewListLabelSink(spec, labels);
   return std::make_unique<LabelSink>(spec, labels);
 }
 

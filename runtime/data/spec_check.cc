@@ -307,6 +307,9 @@ absl::Status CheckRange(const proto::LabelSpec& label) {
   if (!comparison.empty() && label.positive_values_size() > 0) {
     return Invalid("label: wanted positive_comparison or positive_values, found both");
   }
+  if (!label.value_separator().empty() && label.positive_values().empty()) {
+    return Invalid("label: wanted positive_values of a list, found value_separator alone");
+  }
   return absl::OkStatus();
 }
 

@@ -4,20 +4,26 @@
 #include <limits>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace coxswain::model {
 
-std::vector<int64_t> PlacesOf(std::vector<int64_t> ranks, bool others_left_out) {
-  std::sort(ranks.begin(), ranks.end());
-  int64_t next = 0;
-  for (size_t j = 0; j < ranks.size(); ++j) {
-    if (others_left_out) {
-      ranks[j] += static_cast<int64_t>(j);
-      continue;
-    }
-    ranks[j] = std::max(ranks[j], next);
-    next = ranks[j] + 1;
+std::vector<int64_t> PlacesOf(std::vector<RankedItem> items) {
+  // Of equal ranks, one that is no candidate first: a candidate that scored less would be among
+  // those above the other.
+  std::sort(items.begin(), items.end(), [](const RankedItem& a, const RankedItem& b) {
+    return std::make_pair(a.rank, a.unseen) < std::make_pair(b.rank, b.unseen);
+  });
+  std::vector<int64_t> places;
+  absl::flat_hash_set<int64_t> candidates;
+  int64_t next = 0, not_counted = 0;
+  for (const RankedItem& item : items) {
+    places.push_back(std::max(item.rank + not_counted, next));
+    next = places.back() + 1;
+    const bool counted = item.unseen >= 0 && candidates.insert(item.unseen).second;
+    not_counted += counted ? 0 : 1;
   }
-  return ranks;
+  return places;
 }
 
 double ListMetric::OfLabels(absl::Span<const float> labels) const {
@@ -55,7 +61,6 @@ void ListMetric::AddQuery(Query query, double* sum, double* weights) const {
 
 void ListMetric::Add(const Measured& m) {
   if (m.ranks.empty() && m.group.size() == m.label.size() && m.classes == 1) AddQueries(m);
-  others_left_out_ = m.others_left_out;
   for (size_t i = 0; i < m.ranks.size(); ++i) {
     left_out_ = left_out_ || m.ranks[i] < 0;
     if (m.ranks[i] < 0) continue;
@@ -65,7 +70,7 @@ void ListMetric::Add(const Measured& m) {
       continue;
     }
     List& list = lists_[m.group[i]];
-    list.ranks.push_back(m.ranks[i]);
+    list.items.push_back({m.ranks[i], m.unseen.empty() ? -1 : m.unseen[i]});
     list.weight += m.weight_of(i);
   }
 }
@@ -73,8 +78,8 @@ void ListMetric::Add(const Measured& m) {
 double ListMetric::Value(double) const {
   double sum = sum_, weights = weights_;
   for (const auto& [group, list] : lists_) {
-    const double weight = list.weight / static_cast<double>(list.ranks.size());
-    sum += weight * OfList(PlacesOf(list.ranks, others_left_out_));
+    const double weight = list.weight / static_cast<double>(list.items.size());
+    sum += weight * OfList(PlacesOf(list.items));
     weights += weight;
   }
   for (const auto& [group, query] : queries_) AddQuery(query, &sum, &weights);

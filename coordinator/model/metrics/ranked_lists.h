@@ -15,6 +15,16 @@
 
 namespace coxswain::model {
 
+struct RankedItem {
+  int64_t rank = 0;     // the number of candidates above it
+  int64_t unseen = -1;  // the item where it is a candidate for the others of its list, else -1
+};
+
+// The places of a list's items among the candidates and each other, ascending. The ranks of the
+// others include a candidate already, once; whatever else the list has ahead of an item moves it
+// down by one. So do items of equal rank each other.
+std::vector<int64_t> PlacesOf(std::vector<RankedItem> items);
+
 // The mean of OfList over all lists. A list has the mean weight of its examples.
 class ListMetric : public Metric {
  public:
@@ -29,7 +39,7 @@ class ListMetric : public Metric {
   virtual double OfLabels(absl::Span<const float> labels) const;
 
   struct List {
-    std::vector<int64_t> ranks;
+    std::vector<RankedItem> items;
     double weight = 0;  // summed
   };
   struct Query {
@@ -42,16 +52,9 @@ class ListMetric : public Metric {
 
   std::map<int64_t, List> lists_;     // by group
   std::map<int64_t, Query> queries_;  // by group
-  bool others_left_out_ = false;
-  bool left_out_ = false;  // some example was not an item of its user's list
+  bool left_out_ = false;             // some example was not an item of its user's list
   // Sums over examples without a group.
   double sum_ = 0, weights_ = 0;
 };
-
-// The places of a list's items. `ranks`: the number of candidates above each item. If the list's
-// other items are not candidates, each of them that ranks higher moves an item down by one.
-// Otherwise the ranks include them already, and among items of equal rank each moves the next one
-// down.
-std::vector<int64_t> PlacesOf(std::vector<int64_t> ranks, bool others_left_out);
 
 }  // namespace coxswain::model

@@ -184,6 +184,15 @@ class Libffm final : public DataFormat {
  public:
   const char* name() const override { return "libffm"; }
 
+  absl::Status Check(const DatasetSpec& spec) const override {
+    for (const proto::LabelSpec& label : spec.labels()) {
+      if (label.value_separator().empty()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("data set: label ", Quoted(label.name()),
+                                                     ": a libffm data set has no lists of texts"));
+    }
+    return absl::OkStatus();
+  }
+
   void FillDefaults(DatasetSpec* spec) const override {
     for (FeatureSpec& feature : *spec->mutable_features()) {
       if (!feature.multi_valued() || !feature.history_of().empty()) continue;

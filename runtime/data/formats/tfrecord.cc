@@ -55,6 +55,10 @@ ExampleRows::ExampleRows(const DatasetSpec& spec, TfRecordReader* reader, TableR
   for (const FeatureSpec& feature : spec.features()) {
     if (!feature.value_separator().empty()) cut.insert(feature.column());
   }
+  for (const proto::LabelSpec& label : spec.labels()) {
+    if (!label.value_separator().empty()) cut.insert(label.column());
+  }
+  if (!spec.label().value_separator().empty()) cut.insert(spec.label().column());
   for (const TableRows::Binding& binding : rows->bindings()) names.insert(binding.column);
   for (const std::string& name : names) {
     columns_.emplace_back();

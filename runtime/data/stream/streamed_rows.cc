@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/history.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
@@ -444,12 +445,21 @@ absl::Status StreamedRows::AddKnown(const Picks& picks, Batch* batch) const {
   }
   Tensor values, offsets;
   RETURN_IF_ERROR(gather.Fill(&values, &offsets));
-  batch->push_back(std::move(values));
-  batch->push_back(std::move(offsets));
+  batch->push_back(values);
+  batch->push_back(offsets);
   if (!own) return absl::OkStatus();
   int64_t* out = nullptr;
   batch->push_back(NewColumn(DType::kI64, picks.size(), &out));
   for (const GroupedRow& row : gather.rows) *out++ = row.group;
+  if (target.held_out) return absl::OkStatus();
+  const Tensor items = (*batch)[picks.places[static_cast<size_t>(target.feature)]];
+  batch->push_back(NewColumn(DType::kI64, picks.size(), &out));
+  const int32_t* ends = offsets.data<int32_t>();
+  for (int64_t i = 0; i < picks.size(); ++i) {
+    const auto known = values.values<int64_t>().subspan(static_cast<size_t>(ends[i]),
+                                                        static_cast<size_t>(ends[i + 1] - ends[i]));
+    *out++ = Unseen(items.data<int64_t>()[i], known);
+  }
   return absl::OkStatus();
 }
 

@@ -110,6 +110,11 @@ class DatasetBuilder {
   DatasetBuilder& Add(const Feature& feature);
   // Batch column "label"; of a label with a name, of which there may be several, "label.NAME".
   DatasetBuilder& Label(const std::string& column, const std::string& name = "");
+  // Batch column "label.NAME" of a column of lists (in csv: texts with `separator` between them): 1
+  // where one of the row's values is one of `values`, else 0. One for each class of a multi-label
+  // problem.
+  DatasetBuilder& LabelIfAny(const std::string& column, const std::string& name,
+                             const std::vector<std::string>& values, const std::string& separator);
   // How much each row counts, a number of at least 0: batch column "label.weight".
   DatasetBuilder& Weight(const std::string& column);
   // More files with the same columns. Here and in the constructors below, the path may also be a

@@ -1,6 +1,7 @@
 // `labels`: several labels, a task each, and what is wrong with them.
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,13 @@ std::string ErrorOf(const std::string& text) {
   const auto job = ParseJob(text, "job.yaml");
   REQUIRE_FALSE(job.ok());
   return std::string(job.status().message());
+}
+
+JobSpec MustParse(const std::string& labels) {
+  auto job = ParseJob(Text(labels), "job.yaml");
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  return *std::move(job);
 }
 
 std::vector<std::string> MetricNames(const std::string& text) {
@@ -74,6 +82,63 @@ TEST_CASE("labels: metrics are TASK/metric; one without a task is of all that it
              Contains("says nothing about any of the tasks"));
   CHECK_THAT(ErrorOf(Text(kTwo, "evaluate: {metrics: [click/auc, auc]}\n")),
              Contains("'click/auc' is there twice"));
+}
+
+constexpr char kGenres[] =
+    "labels:\n  - {name: genre, column: g, value_separator: \"|\", loss_weight: 0.5,\n"
+    "     classes: [Action, Children's, Sci-Fi]}\n  - {name: click, column: c}\n";
+
+TEST_CASE("labels with classes: a task each, whose label is 1 where the list has it") {
+  const auto job = ParseJob(Text(kGenres), "job.yaml");
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  REQUIRE(job->tasks.size() == 4);
+  REQUIRE(job->dataset.labels_size() == 4);
+  CHECK(job->tasks[1].name == "genre-Children_s");
+  CHECK(job->tasks[1].list == "genre");
+  CHECK(job->tasks[1].loss_weight == 0.5);
+  CHECK(job->dataset.labels(1).name() == "genre-Children_s");
+  CHECK(job->dataset.labels(1).column() == "g");
+  CHECK(job->dataset.labels(1).value_separator() == "|");
+  REQUIRE(job->dataset.labels(1).positive_values_size() == 1);
+  CHECK(job->dataset.labels(1).positive_values(0) == "Children's");
+  CHECK(job->tasks[3].list.empty());
+  CHECK(job->dataset.labels(3).value_separator().empty());
+  CHECK(job->Where("labels.genre-Sci-Fi") == job->Where("labels.genre"));
+  CHECK(MustParse("labels: [{name: g, column: g, classes: [a, b]}]\n")
+            .dataset.labels(0)
+            .value_separator() == " ");
+}
+
+TEST_CASE("labels with classes: a metric of the list is the mean, and stands for all of them") {
+  const std::vector<std::string> all = {"genre/auc", "genre/logloss", "genre/accuracy",
+                                        "click/auc", "click/logloss", "click/accuracy"};
+  CHECK(MetricNames(Text(kGenres)) == all);
+  CHECK(MetricNames(Text(kGenres, "evaluate: {metrics: [auc, genre-Action/auc]}\n")) ==
+        std::vector<std::string>{"genre/auc", "click/auc", "genre-Action/auc"});
+  const auto job = ParseJob(Text(kGenres), "job.yaml");
+  REQUIRE(job.ok());
+  CHECK(job->evaluate.metrics[0].task == 0);
+  CHECK(job->evaluate.metrics[0].tasks == 3);
+  CHECK(job->evaluate.metrics[3].task == 3);
+  CHECK(job->evaluate.metrics[3].tasks == 1);
+  CHECK_THAT(ErrorOf(Text(kGenres, "evaluate: {metrics: [gnre/auc]}\n")),
+             Contains("unknown task 'gnre'") && Contains("genre"));
+}
+
+TEST_CASE("labels with classes: what is wrong with them is said with its place") {
+  const auto error = [](const std::string& keys) {
+    return ErrorOf(Text(absl::StrCat("labels:\n  - {name: g, column: g, ", keys, "}\n")));
+  };
+  CHECK_THAT(error("classes: [a, b], positive_values: [a]"),
+             Contains("job.yaml:8") && Contains("wanted neither positive nor positive_values"));
+  CHECK_THAT(error("classes: [a b, a_b]"),
+             Contains("labels.g.classes: 'a b' and 'a_b' would both be called 'g-a_b'"));
+  CHECK_THAT(error("classes: [a, a]"), Contains("'a' and 'a' would both be called 'g-a'"));
+  CHECK_THAT(error("value_separator: x"), Contains("this is for a label that has classes"));
+  CHECK_THAT(error("classes: [a], value_separator: ''"), Contains("labels.g.value_separator"));
+  CHECK_THAT(error("classes: [a]}\n  - {name: g-a, column: c"),
+             Contains("a second label of the name 'g-a'"));
 }
 
 TEST_CASE("labels: what is wrong with them is said with its place") {

@@ -1,11 +1,15 @@
 // Metrics of lists, against values that were worked out by hand.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/model/metrics.h"
 #include "coordinator/model/metrics/ranked_lists.h"
+#include "runtime/base/stable_hash.h"
 
 namespace coxswain::model {
 namespace {
@@ -27,20 +31,71 @@ double Gain(int place) { return 1 / std::log2(place + 2.0); }
 
 TEST_CASE("places of a list's items follow from how many candidates are above each", "[metrics]") {
   // Of the others' own: each that is above moves an item down.
-  CHECK(PlacesOf({4, 0, 1}, true) == Ids{0, 2, 6});
-  CHECK(PlacesOf({2, 2, 2}, true) == Ids{2, 3, 4});
+  CHECK(PlacesOf({{4}, {0}, {1}}) == Ids{0, 2, 6});
+  CHECK(PlacesOf({{2}, {2}, {2}}) == Ids{2, 3, 4});
   // They are counted already; of equal ones one comes first.
-  CHECK(PlacesOf({6, 0, 2}, false) == Ids{0, 2, 6});
-  CHECK(PlacesOf({2, 2, 3}, false) == Ids{2, 3, 4});
-  CHECK(PlacesOf({}, true).empty());
+  CHECK(PlacesOf({{6, 11}, {0, 12}, {2, 13}}) == Ids{0, 2, 6});
+  CHECK(PlacesOf({{2, 11}, {2, 12}, {3, 13}}) == Ids{2, 3, 4});
+  CHECK(PlacesOf({}).empty());
+}
+
+// By the definition: all candidates, and what else the list has, in the order of their scores.
+Ids PlacesByScore(const std::vector<double>& scores, const std::vector<bool>& candidate,
+                  const Ids& list) {
+  std::vector<std::pair<double, bool>> all;  // -score, in the list
+  const std::set<int64_t> items(list.begin(), list.end());
+  for (size_t item = 0; item < scores.size(); ++item) {
+    const bool listed = items.count(static_cast<int64_t>(item)) > 0;
+    if (candidate[item]) all.emplace_back(-scores[item], listed);
+  }
+  std::set<int64_t> taken;
+  for (const int64_t item : list) {
+    const auto at = static_cast<size_t>(item);
+    if (!candidate[at] || !taken.insert(item).second) all.emplace_back(-scores[at], true);
+  }
+  std::sort(all.begin(), all.end());
+  Ids places;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].second) places.push_back(static_cast<int64_t>(i));
+  }
+  return places;
+}
+
+TEST_CASE("places of lists with items that are no candidates, and with repetitions", "[metrics]") {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    INFO(seed);
+    const auto draw = [&](uint64_t what, uint64_t below) {
+      return Mix64(Mix64(seed) + what) % below;
+    };
+    std::vector<double> scores;
+    std::vector<bool> candidate;
+    for (uint64_t item = 0; item < 12; ++item) {
+      scores.push_back(static_cast<double>(draw(item, 1000000)));
+      candidate.push_back(draw(100 + item, 3) > 0);
+    }
+    Ids list;
+    for (uint64_t row = 0; row <= draw(200, 9); ++row) {
+      list.push_back(static_cast<int64_t>(draw(300 + row, 12)));
+    }
+    std::vector<RankedItem> ranked;
+    for (const int64_t item : list) {
+      const auto own = static_cast<size_t>(item);
+      RankedItem of{0, candidate[own] ? item : -1};
+      for (size_t other = 0; other < scores.size(); ++other) {
+        of.rank += candidate[other] && scores[other] > scores[own];
+      }
+      ranked.push_back(of);
+    }
+    CHECK(PlacesOf(ranked) == PlacesByScore(scores, candidate, list));
+  }
 }
 
 TEST_CASE("metrics of lists are means over users of what is said of each user's items",
           "[metrics]") {
   MetricAccumulator m(Specs());
   // User 7 has items at 0 and 2 and 6, user 5 one at 1, user 9 one at 8: in two batches.
-  m.AddRanks(Ids{4, 1, 0}, {.groups = Ids{7, 5, 7}, .others_left_out = true});
-  m.AddRanks(Ids{1, 8}, {.groups = Ids{7, 9}, .others_left_out = true});
+  m.AddRanks(Ids{4, 1, 0}, {.groups = Ids{7, 5, 7}});
+  m.AddRanks(Ids{1, 8}, {.groups = Ids{7, 9}});
   CHECK(m.examples() == 5);
   const auto values = m.Compute();
   const double best = Gain(0) + Gain(1) + Gain(2);
@@ -87,7 +142,7 @@ TEST_CASE("ranks beside predictions are of the rows that are items of a user's l
   const Tensor numbers = Tensor::FromVector<float>({1, 2, 3});
   const Ids groups = {4, 4, 4};
   REQUIRE(m.AddPredictions(numbers, Tensor::FromVector<float>({1, 2, 6}),
-                           {.groups = groups, .others_left_out = true, .ranks = Ids{1, -1, 2}})
+                           {.groups = groups, .ranks = Ids{1, -1, 2}})
               .ok());
   const auto values = m.Compute();
   CHECK(values.at("rmse") == Approx(std::sqrt(3.0)));

@@ -150,6 +150,44 @@ TEST_CASE("tasks: metrics of each are of its own predictions, labels and weights
   CHECK_FALSE(AddTasks(job, more, {}, &metrics).ok());
 }
 
+TEST_CASE("tasks: the metric of a list of labels is the mean of its classes' that are defined") {
+  const job::MetricKind* const auc = job::FindMetricKind("auc");
+  MetricAccumulator metrics({{auc, 0, "genre/auc", /*task=*/1, /*tasks=*/3},
+                             {auc, 0, "genre-b/auc", /*task=*/2},
+                             {auc, 0, "other/auc", /*task=*/0}});
+  const auto tensor = [](std::vector<float> values) { return Tensor::FromVector(values); };
+  const auto add = [&](size_t task, const std::vector<float>& predictions) {
+    const std::vector<float> labels =
+        task == 3 ? std::vector<float>{0, 0, 0} : std::vector<float>{0, 1, 1};
+    REQUIRE(metrics.AddPredictions(tensor(predictions), tensor(labels), {.task = task}).ok());
+  };
+  add(0, {0.1f, 0.2f, 0.3f});
+  add(1, {0.5f, 0.2f, 0.7f});  // 0.5
+  add(2, {0.1f, 0.2f, 0.7f});  // 1
+  add(3, {0.1f, 0.2f, 0.7f});  // no label is 1
+  const auto values = metrics.Compute();
+  CHECK(values.at("genre/auc") == Approx(0.75));
+  CHECK(values.at("genre-b/auc") == Approx(1));
+  CHECK(values.at("other/auc") == Approx(1));
+  CHECK(metrics.Undefined().empty());
+  // A prediction that is no number is not left out of the mean.
+  add(3, {0.1f, std::nanf(""), 0.7f});
+  CHECK(std::isnan(metrics.Compute().at("genre/auc")));
+  CHECK(metrics.Undefined().count("genre/auc") == 1);
+  CHECK(metrics.Undefined().count("other/auc") == 0);
+}
+
+TEST_CASE("tasks: the metric of a list of labels whose classes have none is undefined") {
+  const job::MetricKind* const auc = job::FindMetricKind("auc");
+  MetricAccumulator metrics({{auc, 0, "genre/auc", /*task=*/0, /*tasks=*/2}});
+  const Tensor zeros = Tensor::FromVector<float>({0, 0});
+  for (const size_t task : {size_t{0}, size_t{1}}) {
+    REQUIRE(metrics.AddPredictions(zeros, zeros, {.task = task}).ok());
+  }
+  CHECK(std::isnan(metrics.Compute().at("genre/auc")));
+  CHECK_FALSE(metrics.Undefined().at("genre/auc").empty());
+}
+
 // Two labels that go by other parts of the same inputs, so that no single score fits both.
 TEST_CASE("mmoe and shared_bottom learn two planted labels that contradict each other") {
   std::string csv = "x,y,one,other\n";

@@ -90,6 +90,9 @@ TEST_CASE("known items change no part, no id and no fingerprint, and no training
   CHECK(with->fingerprint() == without->fingerprint());
   CHECK(with->columns(Part::kTraining).size() == without->columns(Part::kTraining).size());
   CHECK(with->columns(Part::kTest).size() == without->columns(Part::kTest).size() + 3);
+  Know(&spec, false);
+  CHECK(MustLoad(spec)->columns(Part::kTest).size() ==
+        without->columns(Part::kTest).size() + 4);  // known.unseen
   for (const Part part : {Part::kTraining, Part::kValidation, Part::kTest}) {
     CHECK(Values<int64_t>(*with, AllOf(*with, part), "item") ==
           Values<int64_t>(*without, AllOf(*without, part), "item"));
@@ -114,6 +117,25 @@ TEST_CASE("users that training never met are not taken for one another") {
   CHECK(groups[0] != groups[1]);
   CHECK(groups[0] == groups[2]);
   CHECK(Values<int32_t>(*data, test, "known.offsets") == std::vector<int32_t>{0, 2, 3, 5});
+}
+
+TEST_CASE("of known items of training, a row says whether its own is one of them") {
+  const DataFiles files;
+  auto spec = CsvSpec(files.Write("a.csv", "user,item\na,x\na,y\nb,y\na,z\n"));
+  AddCategorical(&spec, "user");
+  AddCategorical(&spec, "item");
+  spec.mutable_features(0)->set_oov_buckets(1);
+  spec.mutable_label()->set_feature("item");
+  spec.mutable_split()->add_test_paths(files.Write("t.csv", "user,item\na,x\nb,x\nb,y\nc,z\n"));
+  Know(&spec, false);
+  for (const auto mode : {proto::StreamOptions::NEVER, proto::StreamOptions::ALWAYS}) {
+    INFO(mode);
+    spec.mutable_stream()->set_mode(mode);
+    const auto data = MustLoad(spec);
+    const Ticket test = AllOf(*data, Part::kTest);
+    const Ids items = Values<int64_t>(*data, test, "item");
+    CHECK(Values<int64_t>(*data, test, "known.unseen") == Ids{-1, items[1], -1, items[3]});
+  }
 }
 
 TEST_CASE("known items want a feature of one value and a column") {

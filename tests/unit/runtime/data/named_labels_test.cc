@@ -72,6 +72,57 @@ TEST_CASE("labels: what is wrong is told by the file's line, or by the label's n
   CHECK_THAT(LoadError(spec), Contains("two labels are named \"click\""));
 }
 
+void AddClass(proto::DatasetSpec* spec, const std::string& name, const std::string& separator) {
+  proto::LabelSpec* const label = AddLabel(spec, name, "tags");
+  label->add_positive_values(name);
+  label->set_value_separator(separator);
+}
+
+TEST_CASE("labels of lists: 1 where the class is one of the row's values, as a whole") {
+  const DataFiles files;
+  auto spec = CsvSpec(
+      files.Write("a.csv", "n,tags\n1,red|blue\n2,\n3,redder|re\n4,blue||red\n5,|blue|\n6,red\n"));
+  AddNumeric(&spec, "n");
+  for (const char* name : {"red", "blue"}) AddClass(&spec, name, "|");
+  const auto check = [&spec] {
+    const auto data = MustLoad(spec);
+    const Ticket all = AllOf(*data, Part::kTraining);
+    CHECK(Values<float>(*data, all, "label.red") == Floats{1, 0, 0, 1, 0, 1});
+    CHECK(Values<float>(*data, all, "label.blue") == Floats{1, 0, 0, 1, 1, 0});
+  };
+  check();
+  spec.set_paths(
+      0, files.Write("b.csv", "n,tags\n1,red::blue\n2,\n3,red:blue\n4,blue::red\n5,blue\n6,red\n"));
+  for (auto& label : *spec.mutable_labels()) label.set_value_separator("::");
+  check();
+  spec.set_paths(0, files.Write("c.jsonl",
+                                "{\"n\":1,\"tags\":[\"red\",\"blue\"]}\n{\"n\":2,\"tags\":[]}\n"
+                                "{\"n\":3,\"tags\":[\"red::blue\"]}\n"
+                                "{\"n\":4,\"tags\":\"blue::red\"}\n{\"n\":5,\"tags\":[\"blue\"]}\n"
+                                "{\"n\":6,\"tags\":\"red\"}\n"));
+  spec.set_format("jsonl");
+  spec.clear_csv();
+  check();
+}
+
+TEST_CASE("labels of lists: streamed, and what is missing is no empty list") {
+  const DataFiles files;
+  std::string text = "n,tags\n";
+  for (int i = 0; i < 90; ++i) {
+    const uint64_t h = Mix64(static_cast<uint64_t>(i));
+    absl::StrAppend(&text, i, ",", h % 2 == 0 ? "a " : "", h % 3 == 0 ? "b" : "c", "\n");
+  }
+  auto spec = CsvSpec(files.Write("a.csv", text));
+  AddNumeric(&spec, "n");
+  for (const char* name : {"a", "b"}) AddClass(&spec, name, " ");
+  CheckSameWhenStreamed(files, spec);
+  spec.set_paths(0, files.Write("b.csv", "n,tags\n1,a\n2,?\n"));
+  spec.mutable_csv()->add_missing_values("?");
+  CHECK_THAT(LoadError(spec), Contains("b.csv:3:3") && Contains("wanted a list of labels"));
+  spec.mutable_labels(0)->clear_positive_values();
+  CHECK_THAT(LoadError(spec), Contains("label \"a\"") && Contains("wanted positive_values"));
+}
+
 TEST_CASE("labels: streamed ones are those in memory, with their summaries") {
   const DataFiles files;
   std::string text = "n,y,z,w\n";
