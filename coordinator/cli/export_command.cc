@@ -22,6 +22,10 @@ namespace {
 // --force replaces an older export, whose format does not tell; but nothing that the model was made
 // of, and nothing of another model.
 absl::Status CheckOut(const ExportFlags& flags) {
+  if (flags.out == "-") {
+    return absl::InvalidArgumentError(
+        "--out: wanted a file's name, found '-': nothing is exported to the standard output");
+  }
   RETURN_IF_ERROR(CheckOutsideSaved({"--out", flags.out}));
   std::error_code error;
   if (!flags.force || !std::filesystem::is_regular_file(flags.out, error)) return absl::OkStatus();

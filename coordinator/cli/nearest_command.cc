@@ -56,7 +56,10 @@ absl::StatusOr<std::vector<Question>> Questions(const NearestFlags& flags) {
 // Where these are items that have features; without a job nothing says that they have.
 absl::Status UseVectors(const SavedFlags& from, model::NamedRows* table) {
   const auto job = model::ReadKeptJob(KeptIn(from), KeptAs(from));
-  if (absl::IsNotFound(job.status())) return absl::OkStatus();
+  if (absl::IsNotFound(job.status())) {
+    const absl::Status lost = model::CheckModelFile(KeptIn(from), "job.yaml", KeptAs(from));
+    return absl::IsNotFound(lost) ? absl::OkStatus() : lost;
+  }
   RETURN_IF_ERROR(job.status());
   if (!predict::DescribesItems(*job, table->table())) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto predictor, LoadPredictor(from, /*verify=*/false, /*row_format=*/"",

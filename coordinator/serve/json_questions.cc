@@ -28,6 +28,9 @@ absl::Status Wrong(const Args&... what) {
 
 absl::StatusOr<Json> ParseObject(absl::string_view body) {
   Json json = checkpoint::ParseJson(body, kMaxDepth);
+  if (json.is_discarded()) {
+    return Wrong("the body is no JSON object: ", checkpoint::WhyNotJson(body, kMaxDepth));
+  }
   if (!json.is_object()) return Wrong("the body is no JSON object");
   return json;
 }

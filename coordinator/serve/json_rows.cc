@@ -160,6 +160,9 @@ absl::StatusOr<PredictRequest> ParsePredictRequest(absl::string_view body,
                                                    const std::vector<RawColumn>& columns,
                                                    int64_t max_rows) {
   const Json json = checkpoint::ParseJson(body, kMaxDepth);
+  if (json.is_discarded()) {
+    return Wrong("the body is no JSON object: ", checkpoint::WhyNotJson(body, kMaxDepth));
+  }
   if (!json.is_object()) return Wrong("the body is no JSON object");
   const bool instances = json.contains("instances"), inputs = json.contains("inputs");
   if (instances == inputs) {

@@ -182,6 +182,39 @@ std::string Shortly(const Json& json) {
   return text.size() <= 60 ? text : absl::StrCat(text.substr(0, 57), "...");
 }
 
+namespace {
+
+// Takes nothing of a text but what is wrong with it.
+class FirstError : public nlohmann::json_sax<Json> {
+ public:
+  const std::string& what() const { return what_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    const absl::string_view all = error.what();
+    const size_t end = all.find("] ");
+    what_ = std::string(end == absl::string_view::npos ? all : all.substr(end + 2));
+    return false;
+  }
+
+ private:
+  std::string what_;
+};
+
+}  // namespace
+
 bool JsonDepthIsAtMost(absl::string_view text, int max_depth) {
   int depth = 0;
   bool quoted = false;
@@ -204,6 +237,15 @@ bool JsonDepthIsAtMost(absl::string_view text, int max_depth) {
 Json ParseJson(absl::string_view text, int max_depth) {
   if (!JsonDepthIsAtMost(text, max_depth)) return Json(Json::value_t::discarded);
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+}
+
+std::string WhyNotJson(absl::string_view text, int max_depth) {
+  if (!JsonDepthIsAtMost(text, max_depth)) {
+    return absl::StrCat("wanted lists and objects at most ", max_depth, " deep in each other");
+  }
+  FirstError error;
+  Json::sax_parse(text.begin(), text.end(), &error);
+  return error.what();
 }
 
 }  // namespace coxswain::checkpoint

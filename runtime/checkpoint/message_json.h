@@ -55,5 +55,7 @@ bool JsonDepthIsAtMost(absl::string_view text, int max_depth);
 // `text` as JSON; a discarded value when it is not, or is nested so deeply that walking it would
 // need more stack than there is.
 Json ParseJson(absl::string_view text, int max_depth = 200);
+// Why that is a discarded value, with line and column where the text is no JSON.
+std::string WhyNotJson(absl::string_view text, int max_depth = 200);
 
 }  // namespace coxswain::checkpoint

@@ -349,6 +349,7 @@ TEST_CASE("export says what is wrong with its flags", "[export]") {
   fails({"--checkpoint-dir", files.Path("none"), "--to", "npz", "--out", out}, "none");
   Succeed({"export", "--model-dir", model, "--to", "npz", "--out", out});
   fails({"--model-dir", model, "--to", "npz", "--out", out}, "--force");
+  fails({"--model-dir", model, "--to", "npz", "--out", "-"}, "--out: wanted a file's name");
   Succeed({"export", "--model-dir", model, "--to", "npz", "--out", out, "--force"});
 }
 

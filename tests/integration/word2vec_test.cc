@@ -263,6 +263,12 @@ TEST_CASE("nearest: items of a recommender", "[word2vec]") {
   CAPTURE(result.out, result.err);
   CHECK(result.code == 0);
   CHECK_THAT(result.out, StartsWith("i1\n") && Contains("  i"));
+  // Whether the items have features, only the job says.
+  std::filesystem::remove(model + "/job.yaml");
+  const auto lost = Coxswain({"nearest", "--model-dir", model, "i1", "--top", "3"});
+  CAPTURE(lost.out, lost.err);
+  CHECK(lost.code == 3);
+  CHECK_THAT(lost.err, Contains("job.yaml"));
 }
 
 TEST_CASE("word2vec: mistakes in the files of words are told before training", "[word2vec]") {

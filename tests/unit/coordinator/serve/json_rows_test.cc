@@ -92,7 +92,9 @@ TEST_CASE("serve json: of one column an instance may be its value", "[serve]") {
 }
 
 TEST_CASE("serve json: what is wrong is told with its place", "[serve]") {
-  CHECK_THAT(ErrorOf("{"), Contains("no JSON object"));
+  CHECK_THAT(ErrorOf("{"), Contains("no JSON object: parse error at line 1, column 2"));
+  CHECK_THAT(ErrorOf("{\"instances\":\n [1, x]}"), Contains("at line 2, column 6"));
+  CHECK_THAT(ErrorOf(""), Contains("no JSON object: parse error"));
   CHECK_THAT(ErrorOf("[]"), Contains("no JSON object"));
   CHECK_THAT(ErrorOf("{}"), Contains("\"instances\" and \"inputs\", found none"));
   CHECK_THAT(ErrorOf(R"({"instances": [], "inputs": {}})"), Contains("found both"));
@@ -111,7 +113,7 @@ TEST_CASE("serve json: what is wrong is told with its place", "[serve]") {
              Contains("signature_name"));
   CHECK_THAT(ErrorOf(R"({"instances": [1, 2, 3]})", 2), Contains("at most 2 rows"));
   CHECK_THAT(ErrorOf(absl::StrCat(R"({"instances": )", std::string(100'000, '['))),
-             Contains("no JSON object"));
+             Contains("no JSON object: wanted lists and objects at most"));
 }
 
 TEST_CASE("serve json: answers are by row or by column", "[serve]") {
