@@ -102,11 +102,9 @@ void WorkerService::Launch(function::ClosureRequest request,
   options.done = [this, connection = coordinator_, key, plan = plan->second,
                   token = std::move(token)](function::ClosureReply reply) mutable {
     env()->FaultPoint("worker.closure.done");
+    ++closures_run_;  // before anybody hears that it is done, and asks
     if (connection != nullptr) SendDone(connection.get(), *plan, std::move(reply));
-    loop()->Post([this, key, token = std::move(token)] {
-      running_.erase(key);
-      ++closures_run_;
-    });
+    loop()->Post([this, key, token = std::move(token)] { running_.erase(key); });
   };
   auto execution = std::make_shared<Execution>(std::move(request), env(), std::move(options));
   running_[key] = execution;

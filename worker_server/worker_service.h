@@ -101,7 +101,7 @@ class WorkerService final : public cluster::Daemon {
   std::map<std::pair<ClosureId, uint64_t>, std::weak_ptr<Execution>> running_;
   uint64_t last_load_ = 0;  // of a data set or of values
   uint64_t last_launch_ = 0;
-  uint64_t closures_run_ = 0;
+  std::atomic<uint64_t> closures_run_{0};  // counted on any thread
   std::atomic<bool> device_lost_{false};
 
   cluster::PendingTasks tasks_;  // work on the pool that refers to this object

@@ -46,7 +46,7 @@ TEST_CASE("a list of labels is learned, and each class is predicted", "[tasks]")
                                  "--model-dir", model, "--report", report});
   CAPTURE(trained.out, trained.err);
   REQUIRE(trained.code == 0);
-  const auto metrics = ReadJson(report)["evaluation"]["metrics"];
+  const auto metrics = ReadJson(report)["metrics"];
   CAPTURE(metrics.dump());
   CHECK(metrics["tag/auc"] > 0.97);
   CHECK(metrics["tag-right/accuracy"] > 0.9);
