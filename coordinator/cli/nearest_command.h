@@ -10,7 +10,7 @@ namespace coxswain::cli {
 
 struct NearestFlags {
   SavedFlags from;
-  std::string table;               // empty: the only table that has a vocabulary of its name
+  std::string table;               // empty: the only named table that has its feature's name
   std::vector<std::string> words;  // the neighbours of each are printed
   // Or the neighbours of a sum of vectors, each scaled to length 1; lists for SplitNames.
   std::vector<std::string> plus, minus;

@@ -14,6 +14,7 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/model/nearest.h"
+#include "coordinator/model/row_names.h"
 #include "coordinator/model/table_stat.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -120,36 +121,24 @@ class NamedTable {
           absl::StrCat("variable ", data::Quoted(flags.table), " is no table"));
     }
     NamedTable table(std::move(rows));
-    const std::string& vocabulary = table.rows_.variable().vocabulary;
-    if (!vocabulary.empty() && !table.rows_.variable().hash) {
-      ASSIGN_OR_RETURN(table.words_, source.Words(vocabulary));
-    }
+    ASSIGN_OR_RETURN(table.names_, model::RowNames::Read(source, table.rows_.variable()));
     return table;
   }
 
   const model::SavedRows& rows() const { return rows_; }
   absl::StatusOr<int64_t> IdOf(const std::string& key, bool is_id) const {
-    if (words_ && !is_id) {
-      if (const auto id = words_->Find(key)) return *id;
-      return absl::NotFoundError(absl::StrCat(data::Quoted(key), " is not in the vocabulary ",
-                                              data::Quoted(rows_.variable().vocabulary),
-                                              " of table ", data::Quoted(rows_.variable().name),
-                                              "; ", data::Alternatives(key, words_->words())));
-    }
+    if (names_.any() && !is_id) return names_.IdOf(key);
     int64_t id = 0;
     if (absl::SimpleAtoi(key, &id)) return id;
     return absl::InvalidArgumentError(absl::StrCat("wanted an id, got ", data::Quoted(key)));
   }
   // Empty when there is none.
-  std::string WordOf(int64_t id) const {
-    if (!words_ || id < 0 || id >= static_cast<int64_t>(words_->words().size())) return "";
-    return words_->words()[static_cast<size_t>(id)];
-  }
+  std::string WordOf(int64_t id) const { return names_.Of(id); }
 
  private:
   explicit NamedTable(model::SavedRows rows) : rows_(std::move(rows)) {}
   model::SavedRows rows_;
-  std::optional<model::SavedWords> words_;
+  model::RowNames names_;
 };
 
 struct FoundRow {

@@ -1,10 +1,14 @@
+// Numbers and words as texts; a CSV file; the two files of the projector; removed ids.
 #include "coordinator/export/csv_writer.h"
 
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/hashed_names.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::exporter {
@@ -90,25 +94,33 @@ std::string CsvField(absl::string_view text) {
   return field + '"';
 }
 
-absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
-                      const std::string& path) {
-  std::optional<WordsById> names;
-  if (!words.empty()) {
-    ASSIGN_OR_RETURN(auto reader, model::SavedWords::Reader::Open(words));
-    names.emplace(std::move(reader));
+absl::StatusOr<WordOf> WordsOf(const model::SavedSource& source, const model::SavedVariable& of) {
+  if (!of.names.empty()) {
+    ASSIGN_OR_RETURN(model::HashedNames names, source.Names(of));
+    const auto shared = std::make_shared<const model::HashedNames>(std::move(names));
+    return WordOf([shared](int64_t id) { return absl::StatusOr<std::string>(shared->Of(id)); });
   }
+  if (of.vocabulary.empty() || of.hash) return WordOf();
+  ASSIGN_OR_RETURN(const std::string path, source.WordsFile(of.vocabulary));
+  ASSIGN_OR_RETURN(auto reader, model::SavedWords::Reader::Open(path));
+  const auto shared = std::make_shared<WordsById>(std::move(reader));
+  return WordOf([shared](int64_t id) { return shared->Word(id); });
+}
+
+absl::Status WriteCsv(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
+                      const std::string& path) {
   ASSIGN_OR_RETURN(auto file, files->CreateLarge(path));
   const model::SavedRows& saved = rows.saved();
   const Formatter append = FormatterOf(saved.variable().dtype);
   const size_t size = SizeOf(saved.variable().dtype);
   const bool numbered = saved.variable().shape.rank() > 0;
-  std::string text = Header(rows, names.has_value());
+  std::string text = Header(rows, words != nullptr);
   RETURN_IF_ERROR(rows.ForEach(true, true, [&](const SelectedBlock& block) -> absl::Status {
     const char* value = block.values;
     for (int64_t r = 0; r < block.rows; ++r) {
       if (numbered) absl::StrAppend(&text, block.ids[r], ",");
-      if (names) {
-        ASSIGN_OR_RETURN(const std::string word, names->Word(block.ids[r]));
+      if (words != nullptr) {
+        ASSIGN_OR_RETURN(const std::string word, words(block.ids[r]));
         absl::StrAppend(&text, CsvField(word), ",");
       }
       for (int64_t i = 0; i < saved.row_elements(); ++i, value += size) {
@@ -128,9 +140,8 @@ absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, env::F
   return file->Close();
 }
 
-absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
-                            env::FileSystem* files, const std::string& vectors,
-                            const std::string& metadata) {
+absl::Status WriteProjector(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
+                            const std::string& vectors, const std::string& metadata) {
   ASSIGN_OR_RETURN(auto numbers, files->CreateLarge(vectors));
   const model::SavedRows& saved = rows.saved();
   const Formatter append = FormatterOf(saved.variable().dtype);
@@ -154,22 +165,17 @@ absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
   return WriteLabels(rows, words, files, metadata);
 }
 
-absl::Status WriteLabels(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
+absl::Status WriteLabels(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
                          const std::string& metadata) {
-  std::optional<WordsById> names;
-  if (!words.empty()) {
-    ASSIGN_OR_RETURN(auto reader, model::SavedWords::Reader::Open(words));
-    names.emplace(std::move(reader));
-  }
   ASSIGN_OR_RETURN(auto labels, files->CreateLarge(metadata));
   std::string label;
   RETURN_IF_ERROR(rows.ForEach(false, true, [&](const SelectedBlock& block) -> absl::Status {
     for (int64_t r = 0; r < block.rows; ++r) {
       std::string word;
-      if (names) {
-        ASSIGN_OR_RETURN(word, names->Word(block.ids[r]));
+      if (words != nullptr) {
+        ASSIGN_OR_RETURN(word, words(block.ids[r]));
       }
-      if (word.empty()) word = absl::StrCat(names ? "#" : "", block.ids[r]);
+      if (word.empty()) word = absl::StrCat(words != nullptr ? "#" : "", block.ids[r]);
       for (char& c : word) c = c == '\t' || c == '\n' || c == '\r' ? ' ' : c;
       absl::StrAppend(&label, word, "\n");
     }

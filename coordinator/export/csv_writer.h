@@ -2,10 +2,15 @@
 // them back unchanged.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "coordinator/export/selected_rows.h"
+#include "coordinator/model/saved_reader.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::exporter {
@@ -13,21 +18,27 @@ namespace coxswain::exporter {
 // A text as a CSV field: quoted if necessary.
 std::string CsvField(absl::string_view text);
 
-// The columns: `id` of a table, `word` when `words` is not empty, `row` of a dense variable that
+// What rows are called, by id: empty where a row has no name. It is asked for the ids of a
+// variable's rows in the order in which they are written; null: no row of the variable has a name.
+using WordOf = std::function<absl::StatusOr<std::string>(int64_t id)>;
+// Of a table with a vocabulary these are its words, which are read one after the other, so that it
+// may be larger than memory; of one with names that were kept of hashed values, as NameOfBucket has
+// them. Errors: DataLoss for a file that is not as it was saved; those of reading.
+absl::StatusOr<WordOf> WordsOf(const model::SavedSource& source, const model::SavedVariable& of);
+
+// The columns: `id` of a table, `word` when `words` is not null, `row` of a dense variable that
 // has rows, then `x0`, `x1`, ... A row of more than one dimension is written flat.
-// `words`: the file of the table's vocabulary; ids beyond it have no word. Errors: those of reading
-// and writing.
-absl::Status WriteCsv(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
+// Errors: those of `words`, of reading and of writing.
+absl::Status WriteCsv(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
                       const std::string& path);
 
 // The same for projector.tensorflow.org: one file has a line of numbers per row, separated by tabs;
 // the other has a line with the row's word, or its id, with blanks in place of tabs and line ends.
-absl::Status WriteProjector(const SelectedRows& rows, const std::string& words,
-                            env::FileSystem* files, const std::string& vectors,
-                            const std::string& metadata);
+absl::Status WriteProjector(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
+                            const std::string& vectors, const std::string& metadata);
 
 // Only the latter file.
-absl::Status WriteLabels(const SelectedRows& rows, const std::string& words, env::FileSystem* files,
+absl::Status WriteLabels(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
                          const std::string& metadata);
 
 // Writes a column `id` with the ids of SelectedRows::ForEachRemoved.

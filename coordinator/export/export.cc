@@ -213,10 +213,7 @@ absl::Status WriteDirectory(const model::SavedSource& source, const std::vector<
     const model::SavedVariable& v = rows.variable();
     const std::string stem = absl::StrReplaceAll(v.name, {{"/", "."}});
     const std::string file = absl::StrCat(stem, EndingOf(format));
-    std::string words;
-    if (!v.vocabulary.empty() && !v.hash) {
-      ASSIGN_OR_RETURN(words, source.WordsFile(v.vocabulary));
-    }
+    ASSIGN_OR_RETURN(const WordOf words, WordsOf(source, v));
     const std::string target = absl::StrCat(path, "/", file);
     const std::string metadata = absl::StrCat(path, "/", MetadataFile(file));
     if (format == ExportFormat::kProjector) {

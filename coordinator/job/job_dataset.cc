@@ -20,6 +20,15 @@ using proto::FeatureSpec;
 
 constexpr int64_t kMostColumns = 65536;  // of a vector
 
+void CheckNames(const JobReader& reader, const std::string& path, const FeatureSpec& feature) {
+  if (!feature.keep_names()) return;
+  if (feature.id() == "raw") {
+    reader.Error(path, "with id: raw a value is its own name; wanted hash_buckets or id: hash");
+  } else if (feature.id().empty() && feature.hash_buckets() == 0) {
+    reader.Error(path, "a vocabulary has the names already; wanted hash_buckets or id: hash");
+  }
+}
+
 void ReadVocabulary(const JobReader& reader, const SectionView& view, const std::string& path,
                     FeatureSpec* feature) {
   if (view.String("id") != "vocabulary") {
@@ -150,6 +159,7 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   }
   if (kind == "crossed") {
     ReadVocabulary(reader, view, path, feature);
+    CheckNames(reader, path + ".keep_names", *feature);
     if (feature->id() == "raw") {
       reader.Error(path + ".id", "a combination of values is no integer");
     }
@@ -175,6 +185,7 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
   feature->set_multi_valued(view.Has("multi_valued") ? view.Bool("multi_valued")
                                                      : separated || words);
   ReadVocabulary(reader, view, path, feature);
+  CheckNames(reader, path + ".keep_names", *feature);
   for (const char* key : {"value_separator", "weight_separator"}) {
     if (words && view.Has(key)) {
       reader.Error(absl::StrCat(path, ".", key), "with tokens: words it has no meaning");

@@ -51,6 +51,10 @@ void CheckFeatures(const JobReader& reader) {
     const std::string path = absl::StrCat("features.", feature.name());
     if (!feature.history_of().empty()) {
       reader.Error(path, "with dataset.follow there is no history, which is made of all rows");
+    } else if (feature.keep_names()) {
+      reader.Error(path + ".keep_names",
+                   "with dataset.follow names would be those of all rows, which are still to come; "
+                   "wanted false");
     } else if (data::LearnsVocabulary(feature, dataset) && feature.boundaries().empty()) {
       reader.Error(path,
                    "with dataset.follow no vocabulary is learned, for which all rows would have to "

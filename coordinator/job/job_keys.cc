@@ -93,6 +93,11 @@ constexpr SchemaKey kFeatureKeys[] = {
               "number of ids into which values are hashed, instead of a vocabulary")
         .Only("categorical crossed")
         .Min(1),
+    Field<proto::FeatureSpec>(
+        kBool, "keep_names", "false",
+        "with `hash_buckets` or `id: hash`: the values of the training part are kept, and a saved "
+        "model names by them the rows that they are hashed into; memory as for a vocabulary")
+        .Only("categorical crossed"),
     SchemaKey(kStrings, "vocabulary", "=learned from the training part",
               "the values, in the order of their ids")
         .Only("categorical"),

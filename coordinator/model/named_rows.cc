@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,22 +20,22 @@ namespace {
 absl::StatusOr<std::string> ChooseTable(const SavedSource& source, const std::string& wanted) {
   std::vector<std::string> own, any;
   for (const SavedVariable& v : source.variables()) {
-    if (!v.table || v.vocabulary.empty()) continue;
+    if (!v.named()) continue;
     any.push_back(v.name);
-    if (v.vocabulary == v.name) own.push_back(v.name);
+    if (v.feature() == v.name) own.push_back(v.name);
   }
   if (!wanted.empty()) {
     ASSIGN_OR_RETURN(const SavedVariable variable, source.Find(wanted));
-    if (variable.table && !variable.vocabulary.empty()) return wanted;
+    if (variable.named()) return wanted;
     return absl::InvalidArgumentError(absl::StrCat("--table: ", data::Quoted(wanted),
-                                                   " is no table with a vocabulary; ",
+                                                   " is no table with a vocabulary or names; ",
                                                    data::Alternatives(wanted, any)));
   }
   if (own.size() == 1) return own[0];
   if (any.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(source.path(), ": the model has no table with a vocabulary; for ids there is ",
-                     "`coxswain table lookup --nearest`"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        source.path(), ": the model has no table with a vocabulary, or with names that ",
+        "`keep_names` keeps; for ids there is `coxswain table lookup --nearest`"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("wanted --table, one of ", absl::StrJoin(own.empty() ? any : own, ", ")));
@@ -51,10 +50,7 @@ absl::StatusOr<NamedRows> NamedRows::Open(const SavedSource& source, const std::
   ASSIGN_OR_RETURN(const std::string name, ChooseTable(source, table));
   NamedRows named;
   ASSIGN_OR_RETURN(named.rows_, source.Open(name));
-  named.shared_ = std::move(words);
-  if (named.shared_ != nullptr) return named;
-  ASSIGN_OR_RETURN(SavedWords own, source.Words(named.rows_.variable().vocabulary));
-  named.own_ = std::make_shared<const SavedWords>(std::move(own));
+  ASSIGN_OR_RETURN(named.names_, RowNames::Read(source, named.rows_.variable(), std::move(words)));
   return named;
 }
 
@@ -117,11 +113,8 @@ RowScan NamedRows::Scan() const {
   return {dim(), run};
 }
 
-std::optional<int64_t> NamedRows::Find(const std::string& word) const {
-  if (shared_ == nullptr) return own_->Find(word);
-  const std::optional<int64_t> id = shared_->Find(word);
-  // A bucket of unknown values has no name.
-  return id && *id < static_cast<int64_t>(names().size()) ? id : std::nullopt;
+std::function<bool(int64_t id)> NamedRows::HasName() const {
+  return [this](int64_t id) { return names_.Has(id); };
 }
 
 // The words of the question are left out.
@@ -130,13 +123,8 @@ absl::StatusOr<NearestQuery> NamedRows::QueryOf(const Question& question) const 
   std::vector<float> row(static_cast<size_t>(dim()));
   query.vector.assign(row.size(), 0.0f);
   for (const auto& [word, sign] : question.terms) {
-    const std::optional<int64_t> id = Find(word);
-    if (!id) {
-      return absl::NotFoundError(absl::StrCat(data::Quoted(word), " is not in the vocabulary ",
-                                              data::Quoted(rows_.variable().vocabulary), "; ",
-                                              data::Alternatives(word, names())));
-    }
-    ASSIGN_OR_RETURN(const int64_t position, PlaceOf(*id));
+    ASSIGN_OR_RETURN(const int64_t id, names_.IdOf(word));
+    ASSIGN_OR_RETURN(const int64_t position, PlaceOf(id));
     if (position < 0) {
       return absl::NotFoundError(absl::StrCat("table ", data::Quoted(rows_.variable().name),
                                               " has no row of ", data::Quoted(word)));
@@ -153,7 +141,7 @@ absl::StatusOr<NearestQuery> NamedRows::QueryOf(const Question& question) const 
     for (size_t i = 0; i < row.size(); ++i) {
       query.vector[i] += static_cast<float>(scale * row[i]);
     }
-    query.exclude.push_back(*id);
+    query.exclude.push_back(id);
   }
   return query;
 }
@@ -164,7 +152,7 @@ absl::Status NamedRows::FillIndex(const IndexOptions& options, VectorIndex* inde
   return scan.run([&](const float* rows, const int64_t* ids, int64_t n) -> absl::Status {
     for (int64_t i = 0; i < n; ++i) {
       if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
-      if (ids[i] < 0 || ids[i] >= size()) continue;
+      if (!names_.Has(ids[i])) continue;
       std::copy(rows + i * scan.dim, rows + (i + 1) * scan.dim, row.begin());
       if (!Normalize(absl::MakeSpan(row))) continue;
       RETURN_IF_ERROR(index->Add(ids[i], row.data()));
@@ -193,7 +181,7 @@ absl::StatusOr<NamedRows> NamedRows::WithIndex(const IndexOptions& options,
   ASSIGN_OR_RETURN(const auto sample, SampleRows());
   std::vector<NearestQuery> queries;
   for (const std::vector<float>& row : sample) {
-    queries.push_back({row, {}, size()});
+    queries.push_back({.vector = row, .exclude = {}, .answers = HasName()});
   }
   ASSIGN_OR_RETURN(const Lists best, NearestRows(Scan(), queries, kRecallAt, pool));
   std::vector<std::vector<int64_t>> exact;
@@ -234,19 +222,15 @@ absl::StatusOr<std::vector<std::vector<NamedRows::Answer>>> NamedRows::Nearest(
   const bool indexed = index_ != nullptr && !exact;
   for (const Question& question : questions) {
     ASSIGN_OR_RETURN(queries.emplace_back(), QueryOf(question));
-    // Buckets of unknown values have no name. They are not in the index.
-    queries.back().end = size();
+    // Rows without a name are not in the index, either.
+    queries.back().answers = HasName();
   }
   ASSIGN_OR_RETURN(const Lists found,
                    indexed ? Search(queries, top) : NearestRows(Scan(), queries, top, pool));
   std::vector<std::vector<Answer>> answers;
   for (const std::vector<Neighbour>& neighbours : found) {
     std::vector<Answer>& named = answers.emplace_back();
-    for (const Neighbour& n : neighbours) {
-      const bool known = n.id < static_cast<int64_t>(names().size());
-      named.push_back(
-          {n.id, known ? names()[static_cast<size_t>(n.id)] : absl::StrCat("#", n.id), n.cosine});
-    }
+    for (const Neighbour& n : neighbours) named.push_back({n.id, names_.Of(n.id), n.cosine});
   }
   return answers;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/model/nearest.h"
+#include "coordinator/model/row_names.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/vector_index.h"
 #include "runtime/data/dataset.h"
@@ -32,10 +34,10 @@ class NamedRows {
     float cosine = 0;
   };
 
-  // `table`: empty for the only table that has a vocabulary of its own name. Errors:
-  // InvalidArgument for a table without a vocabulary, or when there are several such tables;
-  // NotFound; those of reading. `words`: the table's vocabulary, if it is already in memory; else
-  // it is read.
+  // `table`: empty for the only table that has the name of the feature whose values its rows are
+  // called by. Errors: InvalidArgument for a table whose rows have no names, or when there are
+  // several such tables; NotFound; those of reading. `words`: the table's vocabulary, if it is
+  // already in memory; else it is read.
   static absl::StatusOr<NamedRows> Open(const SavedSource& source, const std::string& table,
                                         std::shared_ptr<const data::Vocabulary> words = nullptr);
   NamedRows() = default;  // empty
@@ -49,9 +51,9 @@ class NamedRows {
   absl::Status UseVectors(Tensor vectors);
 
   const std::string& table() const { return rows_.variable().name; }
-  const std::string& vocabulary() const { return rows_.variable().vocabulary; }
-  // The number of names.
-  int64_t size() const { return static_cast<int64_t>(names().size()); }
+  const std::string& feature() const { return rows_.variable().feature(); }
+  // The number of rows that may have a name.
+  int64_t size() const { return names_.named_ids(); }
   // The same with an index, which Nearest then goes by. Reads all rows, several times. Errors:
   // Cancelled; FailedPrecondition when the recall that is wanted cannot be had; those of reading;
   // ResourceExhausted.
@@ -82,16 +84,12 @@ class NamedRows {
   bool has_vectors() const { return vectors_.rank() == 2; }
   int64_t dim() const { return has_vectors() ? vectors_.dim(1) : rows_.row_elements(); }
   int64_t rows() const { return has_vectors() ? vectors_.dim(0) : rows_.rows(); }
-  const std::vector<std::string>& names() const {
-    return shared_ != nullptr ? *shared_->texts() : own_->words();
-  }
-  std::optional<int64_t> Find(const std::string& word) const;
+  std::function<bool(int64_t id)> HasName() const;
 
   SavedRows rows_;
   std::optional<SavedTensors> memory_;              // its `rows`
   Tensor vectors_ = Tensor(DType::kF32, Shape{0});  // or, of rank 2, what is used instead
-  std::shared_ptr<const data::Vocabulary> shared_;  // or
-  std::shared_ptr<const SavedWords> own_;
+  RowNames names_;
   std::shared_ptr<const VectorIndex> index_;  // of rows of length 1; null: none
   IndexQuality quality_;
 };

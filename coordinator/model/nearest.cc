@@ -30,7 +30,10 @@ float InverseNorm(const float* row, int64_t n) {
 class Best {
  public:
   Best(int64_t top, const NearestQuery& query)
-      : top_(static_cast<size_t>(top)), end_(query.end), exclude_(query.exclude) {
+      : top_(static_cast<size_t>(top)),
+        end_(query.end),
+        exclude_(query.exclude),
+        answers_(query.answers) {
     std::sort(exclude_.begin(), exclude_.end());
   }
 
@@ -38,6 +41,7 @@ class Best {
     const Neighbour found{id, cosine};
     if (heap_.size() == top_ && !Before(found, heap_.front())) return;
     if (id >= end_ || std::binary_search(exclude_.begin(), exclude_.end(), id)) return;
+    if (answers_ != nullptr && !answers_(id)) return;
     if (heap_.size() == top_) {
       std::pop_heap(heap_.begin(), heap_.end(), Before);
       heap_.pop_back();
@@ -54,6 +58,7 @@ class Best {
   const size_t top_;
   const int64_t end_;
   std::vector<int64_t> exclude_;
+  std::function<bool(int64_t id)> answers_;
   std::vector<Neighbour> heap_;
 };
 

@@ -67,6 +67,12 @@ absl::Status WriteLearned(const data::Dataset& data, env::FileSystem* files,
       learned.set_vocabulary_hash(data::HashText(content));
       RETURN_IF_ERROR(write(learned.vocabulary_file(), content));
     }
+    if (const auto names = data.names(learned.name())) {
+      const std::string content = data::VocabularyLines(*names);
+      learned.set_names_file(absl::StrCat(kFolder, "/", learned.name(), ".names"));
+      learned.set_names_hash(data::HashText(content));
+      RETURN_IF_ERROR(write(learned.names_file(), content));
+    }
     if (data.is_text()) {
       const std::string content = data::CountLines(data.training_counts(learned.name()));
       learned.set_counts_file(absl::StrCat(kFolder, "/", learned.name(), ".counts"));
@@ -118,6 +124,7 @@ absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::Datas
     }
     RETURN_IF_ERROR(Resolve(absolute, path, learned->mutable_vocabulary_file()));
     RETURN_IF_ERROR(Resolve(absolute, path, learned->mutable_counts_file()));
+    RETURN_IF_ERROR(Resolve(absolute, path, learned->mutable_names_file()));
   }
   if (spec->learned().empty()) return Damaged(path, "it knows no feature");
   TrainedOn trained;

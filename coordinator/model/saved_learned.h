@@ -4,6 +4,7 @@
 //
 //   features.json              of the format kLearnedFormat; small, whatever the data
 //   vocabulary/FEATURE.txt     the values by id
+//   vocabulary/FEATURE.names   with keep_names: the values that were hashed into its ids
 //   vocabulary/FEATURE.counts  of a text: how often each word occurs in the training part
 #pragma once
 

@@ -57,6 +57,7 @@ absl::StatusOr<nlohmann::ordered_json> WriteVariables(ParameterServerStrategy* s
     if (!info->hash() && info->strategy == "hash") entry["row_order"] = "hash";
     const std::string feature = VocabularyOf(job, info->name);
     if (data.vocabulary(feature) != nullptr) entry["vocabulary"] = feature;
+    if (info->table && data.keeps_names(feature)) entry["names"] = feature;
     if (slots) {
       ASSIGN_OR_RETURN(auto kept, WriteSlots(strategy, *info, files, directory,
                                              absl::StrCat(kSlotsFolder, FileName(info->name))));

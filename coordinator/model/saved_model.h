@@ -9,6 +9,7 @@
 //   history/                the users' items in training, see saved_history.h
 //   joined/                 the tables that the job joins, see saved_side_tables.h
 //   vocabulary/FEATURE.txt  one value a line, by id, see runtime/data/vocabulary_file.h
+//   vocabulary/FEATURE.names  the same of hashed values, where keep_names asks for them
 //
 // It is written in a directory beside it, "<directory>.<16 digits>.tmp", which is renamed when it
 // is complete. model.json lists the files of the model.

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "coordinator/model/hashed_names.h"
 #include "coordinator/model/saved_manifest.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "nlohmann/json.hpp"
@@ -23,6 +24,8 @@ using nlohmann::json;
 // Names of tensors: in a model's files, and in a checkpoint's shards.
 constexpr char kValues[] = "values", kRows[] = "rows", kIds[] = "ids";
 constexpr char kAverages[] = "ema", kShardIds[] = "id";
+// What rows stand for: a vocabulary, and the names of hashed values.
+constexpr char kVocabularies[] = "vocabulary/", kWordsEnding[] = ".txt", kNamesEnding[] = ".names";
 constexpr int64_t kMostSteps = int64_t{1} << 53;
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
@@ -54,6 +57,8 @@ absl::StatusOr<SavedVariable> ParseVariable(const json& entry, const std::string
   variable.hash = flag("hash");
   variable.vocabulary = StringOf(entry, "vocabulary");
   if (absl::StrContains(variable.vocabulary, '/')) return bad("its vocabulary is no file's name");
+  variable.names = StringOf(entry, "names");
+  if (absl::StrContains(variable.names, '/')) return bad("its names are in no file of the model");
   const auto shape = entry.find("shape");
   if (shape == entry.end() || !shape->is_array()) return bad("it has no shape");
   for (const json& dim : *shape) {
@@ -329,16 +334,19 @@ absl::StatusOr<SavedRows> SavedSource::OpenFiles(SavedRows rows, const Pieces& o
   return rows;
 }
 
-std::string SavedSource::WordsPath(const std::string& vocabulary) const {
-  return absl::StrCat(words_.empty() ? path_ : words_, "/vocabulary/", vocabulary, ".txt");
+std::string SavedSource::PathOf(const std::string& name) const {
+  return absl::StrCat(words_.empty() ? path_ : words_, "/", kVocabularies, name);
+}
+
+absl::StatusOr<std::string> SavedSource::VerifiedFile(const std::string& name) const {
+  const bool model = words_.empty();
+  RETURN_IF_ERROR(CheckModelFile(model ? path_ : words_, absl::StrCat(kVocabularies, name),
+                                 model ? kSavedModel : kSavedInputs));
+  return PathOf(name);
 }
 
 absl::StatusOr<std::string> SavedSource::WordsFile(const std::string& vocabulary) const {
-  const bool model = words_.empty();
-  RETURN_IF_ERROR(CheckModelFile(model ? path_ : words_,
-                                 absl::StrCat("vocabulary/", vocabulary, ".txt"),
-                                 model ? kSavedModel : kSavedInputs));
-  return WordsPath(vocabulary);
+  return VerifiedFile(absl::StrCat(vocabulary, kWordsEnding));
 }
 
 absl::StatusOr<SavedWords> SavedSource::Words(const std::string& vocabulary) const {
@@ -346,14 +354,21 @@ absl::StatusOr<SavedWords> SavedSource::Words(const std::string& vocabulary) con
   return SavedWords::Load(path);
 }
 
+absl::StatusOr<HashedNames> SavedSource::Names(const SavedVariable& variable) const {
+  ASSIGN_OR_RETURN(const std::string path,
+                   VerifiedFile(absl::StrCat(variable.names, kNamesEnding)));
+  return HashedNames::Load(path, variable.hash ? 0 : variable.shape.dim(0));
+}
+
 void SavedSource::UseVocabularies(const std::string& directory,
                                   const std::function<std::string(const std::string& table)>& of) {
   words_ = directory;
   const auto files = env::NewRealFileSystem();
   for (SavedVariable& variable : variables_) {
-    const std::string vocabulary = variable.table ? of(variable.name) : "";
-    if (vocabulary.empty() || absl::StrContains(vocabulary, '/')) continue;
-    if (files->Exists(WordsPath(vocabulary))) variable.vocabulary = vocabulary;
+    const std::string feature = variable.table ? of(variable.name) : "";
+    if (feature.empty() || absl::StrContains(feature, '/')) continue;
+    if (files->Exists(PathOf(feature + kWordsEnding))) variable.vocabulary = feature;
+    if (files->Exists(PathOf(feature + kNamesEnding))) variable.names = feature;
   }
 }
 

@@ -32,10 +32,15 @@ struct SavedVariable {
   bool table = false;
   bool hash = false;       // a table whose rows have ids of their own
   std::string vocabulary;  // the feature whose texts are a table's ids; empty: none
+  std::string names;       // the feature with keep_names whose hashes are a table's ids; or none
   // Of a checkpoint: its rows are the moving averages of the weights, in f32 for bf16.
   bool averages = false;
   // Of these: rows that a hash table does not have begin rounded to bf16, as its weights do.
   bool begins_in_bf16 = false;
+
+  // Whether rows of a table have names, and the feature that these are of.
+  bool named() const { return table && !feature().empty(); }
+  const std::string& feature() const { return names.empty() ? vocabulary : names; }
 };
 
 // The optimizer of a variable whose slots were saved too.
@@ -152,6 +157,7 @@ class SavedWords {
 };
 
 class CheckpointTables;
+class HashedNames;  // hashed_names.h
 class TableVersion;
 
 // The rows of a variable in memory; a model's file is mapped rather than copied.
@@ -202,12 +208,16 @@ class SavedSource {
   absl::StatusOr<std::string> WordsFile(const std::string& vocabulary) const;
   // What is in it. Errors: the same.
   absl::StatusOr<SavedWords> Words(const std::string& vocabulary) const;
-  // For a checkpoint: assigns vocabularies to its tables; their files are in `directory`.
+  // The names that were kept of values which are hashed into the ids of a table. Errors: the same.
+  absl::StatusOr<HashedNames> Names(const SavedVariable& variable) const;
+  // For a checkpoint: assigns vocabularies and names to its tables; their files are in `directory`.
   void UseVocabularies(const std::string& directory,
                        const std::function<std::string(const std::string& table)>& of);
 
  private:
-  std::string WordsPath(const std::string& vocabulary) const;
+  // A file of the folder of vocabularies, verified or not.
+  absl::StatusOr<std::string> VerifiedFile(const std::string& name) const;
+  std::string PathOf(const std::string& name) const;
   struct Piece {
     checkpoint::RowFiles::File whole;
     std::vector<checkpoint::RowFiles::File> deltas;

@@ -69,6 +69,7 @@ bool LearnsAlike(const proto::DatasetSpec& spec, const proto::FeatureSpec& featu
             feature.normalization() == proto::FeatureSpec::MIN_MAX);
   }
   if (data::FormatOf(spec).HasIndices(feature)) return learned.numbers() > 0;
+  if (feature.keep_names()) return !learned.names_file().empty();
   return data::LearnsVocabulary(feature, spec) && !learned.vocabulary_file().empty();
 }
 

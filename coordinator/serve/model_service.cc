@@ -155,11 +155,11 @@ const model::NamedRows* TableOf(const ServedModel& model, const std::string& wan
     if (named.table() == wanted || (wanted.empty() && model.named.size() == 1)) return &named;
     names.push_back(named.table());
   }
-  // By default the table that has the name of its vocabulary.
+  // By default the table that has the name of its feature.
   const model::NamedRows* own = nullptr;
   int owns = 0;
   for (const model::NamedRows& named : model.named) {
-    if (!wanted.empty() || named.table() != named.vocabulary()) continue;
+    if (!wanted.empty() || named.table() != named.feature()) continue;
     own = &named;
     ++owns;
   }

@@ -23,7 +23,7 @@ absl::StatusOr<ServedPtr> Serve(std::shared_ptr<const predict::Predictor> predic
   served->lost_pages = lost_pages;
   served->version = source.steps();
   for (const model::SavedVariable& variable : source.variables()) {
-    if (!variable.table || variable.vocabulary.empty()) continue;
+    if (!variable.named()) continue;
     // The texts are shared by all of their users.
     std::shared_ptr<const data::Vocabulary> words =
         predictor == nullptr ? nullptr : predictor->VocabularyOf(variable.vocabulary);

@@ -156,6 +156,33 @@ absl::Status LearnIds(const FeatureSpec& spec, absl::Span<const uint32_t> traini
   return absl::OkStatus();
 }
 
+std::vector<std::string> NamesOf(const Interner& texts, absl::Span<const int64_t> counts,
+                                 int64_t known) {
+  const LearnedVocabulary learned =
+      LearnVocabulary(texts, counts, /*min_count=*/0, /*max_size=*/0, /*oov_buckets=*/0, known);
+  return *learned.vocabulary->texts();
+}
+
+std::vector<int64_t> HashedIds(const Interner& texts, const Vocabulary& hashes) {
+  std::vector<int64_t> ids;
+  ids.reserve(static_cast<size_t>(texts.size()));
+  for (int64_t i = 0; i < texts.size(); ++i) ids.push_back(*hashes.Find(texts.text(i)));
+  return ids;
+}
+
+std::vector<std::string> TakeNames(const FeatureSpec& spec,
+                                   absl::Span<const uint32_t> training_rows,
+                                   TableFeature* feature) {
+  const std::vector<int64_t> counts = CountTexts(*feature, spec.multi_valued(), training_rows);
+  std::vector<std::string> names = NamesOf(feature->texts, counts, feature->known);
+  const std::vector<int64_t> ids = HashedIds(feature->texts, *feature->hashes);
+  IdArray* const of_values = spec.multi_valued() ? &feature->lists.ids : &feature->ids;
+  *of_values = MapIds(*of_values, ids);
+  feature->vocabulary = std::move(feature->hashes);
+  feature->texts = Interner();
+  return names;
+}
+
 void LearnNumbers(int64_t numbers, int64_t first, absl::Span<const uint32_t> training_rows,
                   TableFeature* feature, int64_t least) {
   const RaggedIds& lists = feature->lists;

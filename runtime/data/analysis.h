@@ -38,6 +38,20 @@ NumericTransform FitTransform(proto::FeatureSpec::Normalization kind,
 absl::Status LearnIds(const proto::FeatureSpec& spec, absl::Span<const uint32_t> training_rows,
                       size_t index, Table* table);
 
+// The values of a feature that keeps names which occur in the training part, `counts` times each by
+// number: in decreasing order of counts there, then by first appearance, behind those that a model
+// has. The same as a vocabulary that is learned without limits.
+std::vector<std::string> NamesOf(const Interner& texts, absl::Span<const int64_t> counts,
+                                 int64_t known);
+
+// The ids that hashes give to texts, by number.
+std::vector<int64_t> HashedIds(const Interner& texts, const Vocabulary& hashes);
+
+// As LearnIds, of feature that keeps names: its ids become those of its hashes, whatever occurs.
+// Returns the names.
+std::vector<std::string> TakeNames(const proto::FeatureSpec& spec,
+                                   absl::Span<const uint32_t> training_rows, TableFeature* feature);
+
 // The error for a feature of one value when a learned vocabulary leaves out values: `ids` are -1
 // for these; `text` is one of them, which occurs in `count` training rows, and first, among all
 // rows, at `place`.

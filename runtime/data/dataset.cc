@@ -203,8 +203,12 @@ absl::Status Dataset::AddFeature(const DatasetSpec& spec, int index, Table* tabl
     AddVector(feature, columns);
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(FixIds(spec, index, table));
   Feature& added = features_[feature.name()];
+  if (columns->hashes != nullptr) {
+    added.names = TakeNames(feature, rows(Part::kTraining), columns);
+    added.keeps_names = true;
+  }
+  RETURN_IF_ERROR(FixIds(spec, index, table));
   added.vocabulary = std::move(columns->vocabulary);
   std::unique_ptr<CategoricalColumn> column;
   if (feature.multi_valued()) {
@@ -421,6 +425,20 @@ std::shared_ptr<const Vocabulary> Dataset::shared_vocabulary(const std::string& 
 const std::vector<std::string>* Dataset::vocabulary(const std::string& feature) const {
   const Feature* found = Find(feature);
   return found == nullptr || found->vocabulary == nullptr ? nullptr : found->vocabulary->texts();
+}
+
+bool Dataset::keeps_names(const std::string& feature) const {
+  const Feature* const found = Find(feature);
+  return found != nullptr && found->keeps_names;
+}
+
+std::optional<std::vector<std::string>> Dataset::names(const std::string& feature) const {
+  if (!keeps_names(feature)) return std::nullopt;
+  const auto history = history_of_.find(feature);
+  const proto::IndexedFeature* const indexed =
+      Indexed(history == history_of_.end() ? feature : history->second);
+  if (indexed == nullptr) return Find(feature)->names;
+  return std::vector<std::string>(indexed->vocabulary().begin(), indexed->vocabulary().end());
 }
 
 std::optional<int64_t> Dataset::Lookup(const std::string& feature, absl::string_view text) const {

@@ -135,6 +135,11 @@ class Dataset {
   // Texts by id; ids beyond are out-of-vocabulary buckets. Null for hashed or unbounded ids, for
   // indices of libsvm, for a numeric or unknown feature.
   const std::vector<std::string>* vocabulary(const std::string& feature) const;
+  // Of a feature that keeps names (FeatureSpec.keep_names): the values that were hashed into ids,
+  // those of a model that training goes on from first, then others of the training part in
+  // decreasing order of counts there, then by first appearance. Nullopt for any other feature.
+  std::optional<std::vector<std::string>> names(const std::string& feature) const;
+  bool keeps_names(const std::string& feature) const;
   // The id of a text, which may be a bucket; for libsvm, of an index. Nullopt when it has none.
   std::optional<int64_t> Lookup(const std::string& feature, absl::string_view text) const;
   // How texts of a categorical feature become ids; null for other features.
@@ -185,6 +190,8 @@ class Dataset {
     const CategoricalColumn* column = nullptr;     // categorical
     std::unique_ptr<NumericTransform> transform;   // numeric
     bool single = false;                           // the column is an IdColumn
+    std::vector<std::string> names;                // of values in memory that are hashed
+    bool keeps_names = false;
   };
 
   Dataset();

@@ -69,6 +69,7 @@ DatasetBuilder& DatasetBuilder::Add(const Feature& feature) {
   spec->set_missing_value(feature.missing_value);
   spec->set_hash_buckets(feature.hash_buckets);
   spec->set_id(feature.id);
+  spec->set_keep_names(feature.keep_names);
   for (const std::string& value : feature.vocabulary) spec->add_vocabulary(value);
   spec->set_vocabulary_file(feature.vocabulary_file);
   spec->set_min_count(feature.min_count);

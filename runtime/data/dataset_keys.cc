@@ -1,6 +1,9 @@
 #include "runtime/data/dataset_keys.h"
 
+#include <algorithm>
+
 #include "runtime/data/hash.h"
+#include "runtime/data/learned.h"
 
 namespace coxswain::data {
 
@@ -18,16 +21,36 @@ uint64_t HashSpec(DatasetSpec spec) {
   for (FeatureSpec& feature : *spec.mutable_features()) {
     feature.clear_dim();
     feature.clear_combiner();
+    feature.clear_keep_names();
     if (!feature.vocabulary_file().empty()) feature.set_vocabulary_file("yes");
   }
+  // What is known of hashed values is their names.
+  auto* const known = spec.mutable_known();
+  known->erase(
+      std::remove_if(known->begin(), known->end(),
+                     [](const proto::LearnedFeature& f) { return !f.names_file().empty(); }),
+      known->end());
   for (auto* features : {spec.mutable_learned(), spec.mutable_known()}) {
     for (proto::LearnedFeature& learned : *features) {
       learned.clear_vocabulary_file();
       learned.clear_counts_file();
+      learned.clear_names_file();
+      learned.clear_names_hash();
     }
   }
   spec.DiscardUnknownFields();
   return HashText(spec.SerializeAsString());
+}
+
+uint64_t HashNames(const DatasetSpec& spec) {
+  uint64_t hash = 0;
+  for (const FeatureSpec& feature : spec.features()) {
+    if (!KeepsNames(spec, feature)) continue;
+    const proto::LearnedFeature* const known = FindKnown(spec, feature.name());
+    hash = HashPair(hash, HashText(feature.name()));
+    hash = HashPair(hash, known == nullptr ? 0 : known->names_hash());
+  }
+  return hash;
 }
 
 uint64_t StreamKey(uint64_t seed, uint64_t stream, const Ticket& ticket) {

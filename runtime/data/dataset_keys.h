@@ -15,6 +15,10 @@ inline constexpr uint64_t kGroupStream = 5;
 // The spec less what no batch depends on. Fields are written in the order of their numbers.
 uint64_t HashSpec(proto::DatasetSpec spec);
 
+// Which features keep names, and which names they begin with: no batch depends on it, but what is
+// collected does. 0: none does.
+uint64_t HashNames(const proto::DatasetSpec& spec);
+
 // What is drawn of an epoch of a ticket's part.
 uint64_t StreamKey(uint64_t seed, uint64_t stream, const Ticket& ticket);
 

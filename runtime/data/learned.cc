@@ -96,6 +96,16 @@ absl::Status CheckLearned(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
+std::unique_ptr<Vocabulary> UnlistedVocabulary(const FeatureSpec& feature) {
+  if (feature.id() == "raw") return Vocabulary::OfIntegers();
+  if (!feature.id().empty()) return Vocabulary::OfHashes();
+  return feature.hash_buckets() > 0 ? Vocabulary::OfBuckets(feature.hash_buckets()) : nullptr;
+}
+
+bool KeepsNames(const DatasetSpec& spec, const FeatureSpec& feature) {
+  return feature.keep_names() && FindLearned(spec, feature.name()) == nullptr;
+}
+
 absl::StatusOr<std::unique_ptr<Vocabulary>> LoadVocabulary(const LearnedFeature& learned) {
   ASSIGN_OR_RETURN(std::vector<std::string> texts,
                    ReadVocabularyLines(learned.vocabulary_file(), learned.vocabulary_hash(),
@@ -106,6 +116,9 @@ absl::StatusOr<std::unique_ptr<Vocabulary>> LoadVocabulary(const LearnedFeature&
 absl::StatusOr<std::vector<std::string>> KnownValues(const DatasetSpec& spec,
                                                      const std::string& name) {
   const LearnedFeature* const known = FindKnown(spec, name);
+  if (known != nullptr && !known->names_file().empty()) {
+    return ReadNameLines(known->names_file(), known->names_hash());
+  }
   if (known == nullptr || known->vocabulary_file().empty()) return std::vector<std::string>();
   return ReadVocabularyLines(known->vocabulary_file(), known->vocabulary_hash(),
                              known->vocabulary_size());

@@ -25,11 +25,20 @@ const proto::LearnedFeature* FindStatistics(const proto::DatasetSpec& spec,
 // Errors: InvalidArgument naming the feature that the model does not know, or knew otherwise.
 absl::Status CheckLearned(const proto::DatasetSpec& spec);
 
+// The ids of a feature that lists no values: hash buckets, 64-bit hashes, or integers as they are.
+// Null for any other feature.
+std::unique_ptr<Vocabulary> UnlistedVocabulary(const proto::FeatureSpec& feature);
+
+// Whether the values of the training part are collected (FeatureSpec.keep_names). With a model's
+// DatasetSpec.learned nothing is.
+bool KeepsNames(const proto::DatasetSpec& spec, const proto::FeatureSpec& feature);
+
 // Reads its file. Errors: those of ReadVocabularyLines.
 absl::StatusOr<std::unique_ptr<Vocabulary>> LoadVocabulary(const proto::LearnedFeature& learned);
 
-// The known values of a feature whose vocabulary is to be learned, in the order of their ids; none
-// where nothing is known. Errors: those of ReadVocabularyLines.
+// The known values of a feature whose vocabulary is to be learned, in the order of their ids; or,
+// of one that keeps names, those that the model has. None where nothing is known. Errors: those of
+// ReadVocabularyLines.
 absl::StatusOr<std::vector<std::string>> KnownValues(const proto::DatasetSpec& spec,
                                                      const std::string& name);
 

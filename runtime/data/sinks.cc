@@ -226,7 +226,10 @@ class IdMaker {
   }
   std::string Wanted() const {
     if (bad_text_) return kWantedUtf8;
-    if (feature_->vocabulary == nullptr) return "at most 2^31 - 1 different values";
+    if (feature_->vocabulary == nullptr) {
+      return absl::StrCat("at most 2^31 - 1 different values",
+                          feature_->hashes != nullptr ? " (without keep_names, any number)" : "");
+    }
     if (feature_->vocabulary->unbounded()) return "an integer of 64 bits (the feature's id is raw)";
     return "a value of the vocabulary (other values need oov_buckets)";
   }

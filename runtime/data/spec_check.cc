@@ -142,6 +142,20 @@ absl::Status CheckTokens(const FeatureSpec& feature, const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
+// Names are kept of values that only their hashes stand for.
+absl::Status CheckNames(const FeatureSpec& feature, const DatasetSpec& spec) {
+  if (!feature.keep_names()) return absl::OkStatus();
+  const auto wrong = [&feature](absl::string_view why) {
+    return InvalidFeature(feature, "keep_names: wanted hash_buckets or the id \"hash\": ", why);
+  };
+  if (IsHistory(feature)) return wrong("a history has the names of the feature that it is of");
+  if (feature.kind() != FeatureSpec::CATEGORICAL) return wrong("numbers are not hashed");
+  if (FormatOf(spec).HasIndices(feature)) return wrong("indices are ids already");
+  if (feature.id() == "raw") return wrong("with the id \"raw\" a value is its own name");
+  const bool hashed = feature.hash_buckets() > 0 || !feature.id().empty();
+  return hashed ? absl::OkStatus() : wrong("a vocabulary has the names already");
+}
+
 // Where a value ends and its weight begins must be clear.
 absl::Status CheckWeights(const FeatureSpec& feature, const DatasetSpec& spec) {
   const std::string& weights = feature.weight_separator();
@@ -278,6 +292,7 @@ absl::Status CheckFeatures(const DatasetSpec& spec) {
     if (!feature.by().empty() && !IsHistory(feature)) {
       return InvalidFeature(feature, "by is for histories");
     }
+    RETURN_IF_ERROR(CheckNames(feature, spec));
     if (IsHistory(feature)) {
       RETURN_IF_ERROR(CheckHistory(feature, spec));
       if (++histories > 1) {
@@ -432,6 +447,10 @@ absl::Status CheckFollowed(const DatasetSpec& spec) {
     if (FormatOf(spec).HasIndices(feature) && spec.libsvm_features() == 0) {
       return Invalid("dataset.feature_count: with dataset.follow the largest index is not known; ",
                      "wanted the number of indices");
+    }
+    if (feature.keep_names()) {
+      return InvalidFeature(feature, "keep_names: with dataset.follow names would be of all rows, ",
+                            "which are still to come; wanted false");
     }
     if (LearnsVocabulary(feature, spec)) {
       return InvalidFeature(feature, "dataset.follow: a vocabulary is learned from all rows; ",

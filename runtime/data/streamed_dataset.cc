@@ -7,6 +7,7 @@
 #include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/dataset_keys.h"
+#include "runtime/data/learned.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/index_file.h"
@@ -79,6 +80,7 @@ void Dataset::DescribeStreamed(const DatasetSpec& spec, const StreamedSpec& data
     } else {
       added.vocabulary = data.vocabularies[static_cast<size_t>(i)];
       added.single = !feature.multi_valued();
+      added.keeps_names = KeepsNames(spec, feature);
     }
     Remember(feature, added);
   }

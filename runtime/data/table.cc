@@ -55,10 +55,7 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetS
                                                                   TableRows* rows) {
   const proto::LearnedFeature* learned = FindLearned(spec, feature.name());
   if (learned != nullptr && !learned->vocabulary_file().empty()) return LoadVocabulary(*learned);
-  if (!feature.id().empty()) {
-    return feature.id() == "raw" ? Vocabulary::OfIntegers() : Vocabulary::OfHashes();
-  }
-  if (feature.hash_buckets() > 0) return Vocabulary::OfBuckets(feature.hash_buckets());
+  if (auto unlisted = UnlistedVocabulary(feature)) return std::move(unlisted);
   if (feature.vocabulary_size() > 0) {
     return Vocabulary::OfTexts({feature.vocabulary().begin(), feature.vocabulary().end()},
                                feature.oov_buckets());
@@ -152,7 +149,8 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
       rows->BindIndices(&columns->lists);
       continue;
     }
-    if (i < known.size() && known[i] != nullptr) {
+    const bool known_ids = i < known.size() && known[i] != nullptr;
+    if (known_ids) {
       columns->vocabulary = known[i];
     } else {
       ASSIGN_OR_RETURN(columns->vocabulary, GivenVocabulary(spec, feature, rows));
@@ -161,7 +159,9 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
       bind(feature.columns(c), NewElementSink(feature, c, columns));
     }
     if (feature.columns_size() > 0) continue;
-    if (columns->vocabulary == nullptr && LearnsVocabulary(feature, spec)) {
+    if (!known_ids && KeepsNames(spec, feature)) columns->hashes = std::move(columns->vocabulary);
+    if (columns->vocabulary == nullptr &&
+        (columns->hashes != nullptr || LearnsVocabulary(feature, spec))) {
       ASSIGN_OR_RETURN(const auto values, KnownValues(spec, feature.name()));
       for (const std::string& value : values) columns->texts.Intern(value);
       columns->known = columns->texts.size();

@@ -29,6 +29,9 @@ struct TableFeature {
   Interner texts;
   int64_t known = 0;  // the number of first `texts` whose ids are fixed, see DatasetSpec.known
   std::shared_ptr<const Vocabulary> vocabulary;
+  // Of one that keeps names, which is read like one whose vocabulary is to be learned: what its ids
+  // are made by when all texts are known.
+  std::shared_ptr<const Vocabulary> hashes;
 };
 
 // A column whose texts name groups of rows.

@@ -23,6 +23,10 @@ int64_t BucketOf(absl::string_view text, int64_t buckets) {
 
 }  // namespace
 
+int64_t IdOfHash(absl::string_view text, int64_t buckets) {
+  return buckets > 0 ? BucketOf(text, buckets) : static_cast<int64_t>(HashText(text));
+}
+
 int32_t Interner::Intern(absl::string_view text) {
   if (last_ >= 0 && texts_[static_cast<size_t>(last_)] == text) return last_;
   const auto found = ids_.find(text);

@@ -36,6 +36,9 @@ class Interner {
   int32_t last_ = -1;  // the last result: files are often sorted by a column
 };
 
+// The id of a text by its hash: one of so many buckets; 0: the 64-bit hash itself.
+int64_t IdOfHash(absl::string_view text, int64_t buckets);
+
 // A fixed map from texts to ids 0..size()-1, of one of three kinds: listed texts, listed texts with
 // buckets for all others, or hash buckets alone. Or a map to arbitrary 64-bit ids, with size 0.
 // Thread model: immutable.

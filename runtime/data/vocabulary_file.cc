@@ -13,6 +13,8 @@ absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, ": not as it was saved: ", what));
 }
 
+constexpr int64_t kAnySize = -1;
+
 // Calls `use` with each line.
 template <typename Use>
 absl::Status ForLines(const std::string& path, uint64_t hash, int64_t size, Use use) {
@@ -28,7 +30,7 @@ absl::Status ForLines(const std::string& path, uint64_t hash, int64_t size, Use 
     }
     rest.remove_prefix(end + 1);
   }
-  if (lines == size) return absl::OkStatus();
+  if (lines == size || size == kAnySize) return absl::OkStatus();
   return Damaged(path, absl::StrCat("wanted ", size, " lines, found ", lines));
 }
 
@@ -85,6 +87,10 @@ absl::StatusOr<std::vector<std::string>> ReadVocabularyLines(const std::string& 
     return true;
   }));
   return values;
+}
+
+absl::StatusOr<std::vector<std::string>> ReadNameLines(const std::string& path, uint64_t hash) {
+  return ReadVocabularyLines(path, hash, kAnySize);
 }
 
 absl::StatusOr<std::vector<int64_t>> ReadCountLines(const std::string& path, uint64_t hash,

@@ -21,10 +21,12 @@ std::string UnescapeLine(absl::string_view line);
 std::string VocabularyLines(absl::Span<const std::string> values);
 std::string CountLines(absl::Span<const int64_t> counts);
 
-// Errors of both: DataLoss for a file that has not `size` lines, or whose HashText is not `hash`:
+// Errors of all: DataLoss for a file that has not `size` lines, or whose HashText is not `hash`:
 // it is not the one that was saved; those of the file system.
 absl::StatusOr<std::vector<std::string>> ReadVocabularyLines(const std::string& path, uint64_t hash,
                                                              int64_t size);
+// Of a file with any number of lines: the values that keep_names keeps.
+absl::StatusOr<std::vector<std::string>> ReadNameLines(const std::string& path, uint64_t hash);
 absl::StatusOr<std::vector<int64_t>> ReadCountLines(const std::string& path, uint64_t hash,
                                                     int64_t size);
 

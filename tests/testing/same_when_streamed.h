@@ -75,6 +75,7 @@ inline void CheckSameWhenStreamed(const DataFiles& files, proto::DatasetSpec spe
         CHECK(streamed->learned()[i].ShortDebugString() == whole->learned()[i].ShortDebugString());
       }
       for (const proto::FeatureSpec& feature : spec.features()) {
+        CHECK(streamed->names(feature.name()) == whole->names(feature.name()));
         const auto* wanted = whole->vocabulary(feature.name());
         const auto* found = streamed->vocabulary(feature.name());
         REQUIRE((wanted == nullptr) == (found == nullptr));

@@ -42,6 +42,7 @@ struct ModelVariable {
   bool table = false;
   std::vector<std::string> words = {};  // of a table: its vocabulary, in the file NAME.txt
   std::vector<int64_t> ids = {};        // of a hash table
+  std::vector<std::string> names = {};  // that were kept of hashed values, in NAME.names
 };
 
 // A model directory as SaveModel leaves it.
@@ -65,13 +66,17 @@ inline void WriteModel(const std::string& directory, const std::vector<ModelVari
         {"file", file},          {"bytes", written.bytes},
         {"crc32", written.crc32}};
     if (hash) entry["hash"] = true;
-    if (!v.words.empty()) {
-      entry["vocabulary"] = v.name;
+    const auto write = [&](const char* key, const std::vector<std::string>& lines,
+                           const char* ending) {
+      if (lines.empty()) return;
+      entry[key] = v.name;
       std::string text;
-      for (const std::string& word : v.words) absl::StrAppend(&text, word, "\n");
-      const std::string path = absl::StrCat(directory, "/vocabulary/", v.name, ".txt");
+      for (const std::string& line : lines) absl::StrAppend(&text, line, "\n");
+      const std::string path = absl::StrCat(directory, "/vocabulary/", v.name, ending);
       REQUIRE(files->WriteAtomically(path, text).ok());
-    }
+    };
+    write("vocabulary", v.words, ".txt");
+    write("names", v.names, ".names");
     manifest["variables"].push_back(std::move(entry));
   }
   REQUIRE(files->WriteAtomically(directory + "/model.json", manifest.dump(2)).ok());

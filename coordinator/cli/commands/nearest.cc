@@ -24,7 +24,7 @@ void AddNearestCommand(CLI::App& app, Run* run) {
       ->needs(plus);
   whose->require_option(1, 0);
   c->add_option("--table", flags->table,
-                "a table of the model; else the one that has a vocabulary of its own name")
+                "a table of the model; else the one that has the name of its feature")
       ->type_name("NAME");
   c->add_option("--top", flags->top, "how many, 1 to 10000")
       ->check(CLI::Range(1, 10000))

@@ -23,10 +23,10 @@ void AddTableCommand(CLI::App& app, Run* run) {
   c = table->add_subcommand("lookup", "Shows rows of a table");
   AddSavedFlags(c, &lookup->from);
   c->add_option("NAME", lookup->table, "the table")->required()->type_name("");
-  c->add_option("WORD", lookup->keys, "words of the table's vocabulary, or ids where it has none")
+  c->add_option("WORD", lookup->keys, "names of rows, or ids where rows have no names")
       ->required()
       ->type_name("");
-  c->add_flag("--ids", lookup->ids, "what follows NAME are ids, also where there is a vocabulary");
+  c->add_flag("--ids", lookup->ids, "what follows NAME are ids, also where rows have names");
   c->add_option("--nearest", lookup->nearest,
                 "also the rows that point in the most similar directions, 1 to 1000")
       ->check(CLI::Range(1, 1000))

@@ -149,13 +149,14 @@ int64_t FeatureTally::bytes(const TableFeature& feature) const {
          static_cast<int64_t>(places_.size() * 2 * sizeof(std::string));
 }
 
-void FeatureTally::CountsOf(const Vocabulary& vocabulary, proto::IndexedFeature* indexed) const {
+void FeatureTally::CountsOf(const Vocabulary& vocabulary, absl::Span<const Counts> counts,
+                            proto::IndexedFeature* indexed) const {
   const auto size = static_cast<size_t>(vocabulary.size());
   const size_t known = vocabulary.texts() == nullptr ? size : vocabulary.texts()->size();
   Counts unknown = {};
-  for (size_t id = 0; id < std::min(size, counts_.size()); ++id) {
-    indexed->add_training_counts(counts_[id][0]);
-    for (size_t part = 0; part < 3 && id >= known; ++part) unknown[part] += counts_[id][part];
+  for (size_t id = 0; id < std::min(size, counts.size()); ++id) {
+    indexed->add_training_counts(counts[id][0]);
+    for (size_t part = 0; part < 3 && id >= known; ++part) unknown[part] += counts[id][part];
   }
   if (lists_ || vocabulary.texts() == nullptr) return;
   indexed->mutable_unknown()->Add(unknown.begin(), unknown.end());
@@ -200,6 +201,10 @@ absl::Status FeatureTally::FinishVocabulary(const TableFeature& feature, const P
     learned->set_numbers(numbers_ >= 0 ? numbers_ : largest_ + 1);
     return absl::OkStatus();
   }
+  if (feature.hashes != nullptr) {
+    FinishNames(feature, indexed);
+    return absl::OkStatus();
+  }
   if (feature.vocabulary == nullptr) return LearnTexts(feature, path, indexed);
   const Vocabulary& vocabulary = *feature.vocabulary;
   if (vocabulary.unbounded()) return absl::OkStatus();
@@ -210,8 +215,28 @@ absl::Status FeatureTally::FinishVocabulary(const TableFeature& feature, const P
   } else {
     learned->set_hash_buckets(vocabulary.size());
   }
-  CountsOf(vocabulary, indexed);
+  CountsOf(vocabulary, counts_, indexed);
   return absl::OkStatus();
+}
+
+void FeatureTally::FinishNames(const TableFeature& feature, proto::IndexedFeature* indexed) const {
+  std::vector<int64_t> counts(static_cast<size_t>(feature.texts.size()), 0);
+  for (size_t i = 0; i < counts_.size(); ++i) counts[i] = counts_[i][0];
+  for (const std::string& name : NamesOf(feature.texts, counts, feature.known)) {
+    indexed->add_vocabulary(name);
+  }
+  const Vocabulary& hashes = *feature.hashes;
+  if (!hashes.unbounded()) indexed->mutable_learned()->set_hash_buckets(hashes.size());
+  if (!counts_buckets_) return;
+  const std::vector<int64_t> ids = HashedIds(feature.texts, hashes);
+  std::vector<Counts> by_bucket;
+  for (size_t text = 0; text < counts_.size(); ++text) {
+    if (counts_[text] == Counts{}) continue;
+    const auto id = static_cast<size_t>(ids[text]);
+    if (id >= by_bucket.size()) by_bucket.resize(id + 1);
+    for (size_t part = 0; part < 3; ++part) by_bucket[id][part] += counts_[text][part];
+  }
+  CountsOf(hashes, by_bucket, indexed);
 }
 
 absl::Status FeatureTally::Finish(const TableFeature& feature, const PathOf& path,

@@ -85,7 +85,10 @@ class FeatureTally {
                                 proto::IndexedFeature* indexed) const;
   absl::Status LearnTexts(const TableFeature& feature, const PathOf& path,
                           proto::IndexedFeature* indexed) const;
-  void CountsOf(const Vocabulary& vocabulary, proto::IndexedFeature* indexed) const;
+  // Of a feature that keeps names: they take the place of a vocabulary in the index.
+  void FinishNames(const TableFeature& feature, proto::IndexedFeature* indexed) const;
+  void CountsOf(const Vocabulary& vocabulary, absl::Span<const Counts> counts,
+                proto::IndexedFeature* indexed) const;
 
   const proto::FeatureSpec spec_;
   const proto::LearnedFeature* const given_;       // null: it is to be learned

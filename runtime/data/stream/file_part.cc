@@ -52,6 +52,7 @@ Table TakeRows(Table* table) {
     to.lists = std::move(from.lists);
     to.vocabulary = from.vocabulary;
     to.known = from.known;
+    to.hashes = from.hashes;
   }
   return taken;
 }

@@ -61,6 +61,7 @@ uint64_t IndexKey(const DatasetSpec& spec) {
         int64_t{spec.split().test_paths_size()}}) {
     key = HashPair(key, static_cast<uint64_t>(number));
   }
+  if (const uint64_t names = HashNames(spec); names != 0) key = HashPair(key, names);
   return key;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/dataset_keys.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/stream_options.h"
@@ -235,10 +236,11 @@ absl::StatusOr<proto::DatasetIndex> IndexDraft::Finish() {
   index_.set_key(IndexKey(spec_));
   const auto bytes = static_cast<int64_t>(index_.ByteSizeLong());
   if (bytes > options_.most_bytes) {
+    const char* const names = HashNames(spec_) != 0 ? " without keep_names" : "";
     return absl::ResourceExhaustedError(absl::StrCat(
         "data set: its index, which each worker gets, takes ", BytesText(bytes),
-        ": wanted at most ", BytesText(options_.most_bytes), ", so id: hash or hash_buckets for ",
-        "features of many values, or larger blocks (dataset.block_bytes)"));
+        ": wanted at most ", BytesText(options_.most_bytes), ", so id: hash or hash_buckets", names,
+        " for features of many values, or larger blocks (dataset.block_bytes)"));
   }
   return std::move(index_);
 }

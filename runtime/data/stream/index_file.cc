@@ -109,6 +109,9 @@ std::shared_ptr<const DatasetIndex> ForWorkers(const std::shared_ptr<const Datas
   for (proto::IndexedFeature& feature : *less->mutable_features()) {
     if (!index->is_text()) feature.clear_training_counts();  // these draw a text's places
     feature.clear_unknown();
+    // Of hashed values these are names, which only the coordinator saves.
+    const proto::LearnedFeature& learned = feature.learned();
+    if (learned.hash_buckets() > 0 || !learned.id().empty()) feature.clear_vocabulary();
   }
   return less;
 }

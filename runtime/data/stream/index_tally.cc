@@ -211,13 +211,17 @@ absl::Status IndexTally::CheckVocabularies(const Table& table) const {
   }
   if (all <= memory) return absl::OkStatus();
   const proto::FeatureSpec& feature = spec_.features(static_cast<int>(of));
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "data set: feature ", Quoted(feature.name()), ": after ", rows_, " rows its vocabulary has ",
-      table.features[of].texts.size(), " values, and vocabularies take ", BytesText(all),
-      ", more than dataset.memory (", BytesText(memory), "); wanted ",
-      runs_
+  const bool names = table.features[of].hashes != nullptr;
+  const char* const wanted =
+      names ? "no keep_names, without which nothing of its values is kept, or more memory"
+      : runs_
           ? "more memory: all different words of a text are counted before rare ones are left out"
-          : "id: hash, which needs no vocabulary (a hash table), or hash_buckets, or more memory"));
+          : "id: hash, which needs no vocabulary (a hash table), or hash_buckets, or more memory";
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "data set: feature ", Quoted(feature.name()), ": after ", rows_, " rows ",
+      names ? "keep_names has kept " : "its vocabulary has ", table.features[of].texts.size(),
+      " values, and ", names ? "names and vocabularies" : "vocabularies", " take ", BytesText(all),
+      ", more than dataset.memory (", BytesText(memory), "); wanted ", wanted));
 }
 
 absl::Status IndexTally::Continue(const proto::IndexState& before) {

@@ -3,6 +3,7 @@
 #include "runtime/data/stream/parsed_block.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/input_file.h"
+#include "runtime/data/learned.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/group_files.h"
@@ -35,10 +37,6 @@ constexpr int64_t kAheadInMemory = 16, kGroupsAheadInMemory = 4;
 template <typename T>
 int64_t BytesOf(const std::vector<T>& values) {
   return static_cast<int64_t>(values.size() * sizeof(T));
-}
-
-int64_t BytesOf(const RaggedIds& lists) {
-  return lists.ids.bytes() + BytesOf(lists.offsets) + BytesOf(lists.weights);
 }
 
 // The block as the format reads it: its group, or its bytes.
@@ -148,6 +146,17 @@ void TakeColumn(const StreamedSpec& data, int index, TableFeature* from, ParsedC
   to->lists.weights.shrink_to_fit();
 }
 
+// Of the ids that a block has once it is read by the index. Of a feature that keeps names they are
+// numbers of texts while the index is made.
+int64_t IdBytes(const TableFeature& feature) {
+  const IdArray &ids = feature.ids, &listed = feature.lists.ids;
+  if (feature.hashes == nullptr) return ids.bytes() + listed.bytes();
+  const bool wide =
+      feature.hashes->unbounded() || feature.hashes->size() > std::numeric_limits<int32_t>::max();
+  return static_cast<int64_t>((ids.size() + listed.size()) *
+                              (wide ? sizeof(int64_t) : sizeof(int32_t)));
+}
+
 }  // namespace
 
 int64_t ParsedBytes(const proto::DatasetSpec& spec, const Table& rows) {
@@ -159,8 +168,9 @@ int64_t ParsedBytes(const proto::DatasetSpec& spec, const Table& rows) {
   int64_t bytes = static_cast<int64_t>(sizeof(ParsedBlock)) + BytesOf(rows.labels) +
                   BytesOf(rows.weights) + rows.rows * row_bytes;
   for (const TableFeature& feature : rows.features) {
-    bytes += static_cast<int64_t>(sizeof(ParsedColumn)) + feature.ids.bytes() +
-             static_cast<int64_t>(feature.numbers.size() * sizeof(float)) + BytesOf(feature.lists) +
+    bytes += static_cast<int64_t>(sizeof(ParsedColumn)) + IdBytes(feature) +
+             static_cast<int64_t>(feature.numbers.size() * sizeof(float)) +
+             BytesOf(feature.lists.offsets) + BytesOf(feature.lists.weights) +
              BytesOf(feature.vectors);
   }
   for (const std::vector<float>& numbers : rows.named_labels) bytes += BytesOf(numbers);
@@ -325,10 +335,8 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
       transform = {feature.normalization(), learned.shift(), learned.scale()};
     } else if (FormatOf(data->spec).HasIndices(feature)) {
       vocabulary = Vocabulary::OfNumbers(learned.numbers(), data->spec.zero_based() ? 0 : 1);
-    } else if (!feature.id().empty()) {
-      vocabulary = feature.id() == "raw" ? Vocabulary::OfIntegers() : Vocabulary::OfHashes();
-    } else if (feature.hash_buckets() > 0) {
-      vocabulary = Vocabulary::OfBuckets(feature.hash_buckets());
+    } else if (auto unlisted = UnlistedVocabulary(feature)) {
+      vocabulary = std::move(unlisted);
     } else {
       vocabulary = Vocabulary::OfTexts({indexed.vocabulary().begin(), indexed.vocabulary().end()},
                                        learned.oov_buckets());

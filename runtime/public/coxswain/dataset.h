@@ -70,6 +70,9 @@ struct Feature {
   // Ids without either, for hash tables: "raw": the value itself, an integer; "hash": its 64-bit
   // hash.
   std::string id = {};
+  // With hash_buckets or "hash": a saved model names the rows that values are hashed into, by the
+  // values of the training part, which are all kept for it.
+  bool keep_names = false;
   std::vector<std::string> vocabulary = {};
   std::string vocabulary_file = {};  // one value a line
   int64_t min_count = 0;             // learned: rarer values are out of the vocabulary
