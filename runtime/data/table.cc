@@ -55,7 +55,8 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetS
                                                                   TableRows* rows) {
   const proto::LearnedFeature* learned = FindLearned(spec, feature.name());
   if (learned != nullptr && !learned->vocabulary_file().empty()) return LoadVocabulary(*learned);
-  if (auto unlisted = UnlistedVocabulary(feature)) return std::move(unlisted);
+  std::shared_ptr<const Vocabulary> unlisted = UnlistedVocabulary(feature);
+  if (unlisted != nullptr) return unlisted;
   if (feature.vocabulary_size() > 0) {
     return Vocabulary::OfTexts({feature.vocabulary().begin(), feature.vocabulary().end()},
                                feature.oov_buckets());

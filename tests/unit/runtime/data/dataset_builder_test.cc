@@ -42,5 +42,12 @@ TEST_CASE("dataset builder: files of a test, JSON lines and TFRecord") {
   CHECK(Parquet("a.parquet").options().spec.format() == "parquet");
 }
 
+TEST_CASE("dataset builder: a feature of hashed values keeps their names") {
+  DataFiles files;
+  DatasetBuilder builder = Csv(files.Write("a.csv", "x\nb\na\nb\n"));
+  builder.Add({.name = "x", .hash_buckets = 7, .keep_names = true});
+  CHECK(MustLoad(builder.options().spec)->names("x") == std::vector<std::string>{"b", "a"});
+}
+
 }  // namespace
 }  // namespace coxswain

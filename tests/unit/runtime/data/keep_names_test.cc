@@ -173,13 +173,13 @@ TEST_CASE("keep_names: names of before stay in front, and say nothing of the dat
 TEST_CASE("keep_names: names that do not fit into memory are an error that says what to do") {
   const DataFiles files;
   std::string csv = "page,user,tags,y\n";
-  for (int i = 0; i < 9000; ++i) absl::StrAppend(&csv, "page number ", i, ",u,a,1\n");
+  for (int i = 0; i < 12000; ++i) absl::StrAppend(&csv, "page number ", i, ",u,a,1\n");
   auto spec = Streamed(files, Spec(files, csv), 1 << 12, 0, int64_t{1} << 20);
+  spec.mutable_features()->RemoveLast();
   CHECK_THAT(LoadError(spec), Contains("\"page\"") && Contains("keep_names has kept") &&
-                                  Contains("dataset.memory (1.0 MiB)") &&
-                                  Contains("wanted no keep_names"));
+                                  Contains("dataset.memory") && Contains("wanted no keep_names"));
   for (FeatureSpec& feature : *spec.mutable_features()) feature.set_keep_names(false);
-  CHECK(MustLoad(spec)->num_examples(Part::kTraining) == 9000);
+  CHECK(MustLoad(spec)->num_examples(Part::kTraining) == 12000);
 }
 
 TEST_CASE("keep_names: what cannot keep names is told") {
@@ -208,7 +208,8 @@ TEST_CASE("keep_names: what cannot keep names is told") {
                f->set_keep_names(true);
              }),
              wanted && Contains("numbers are not hashed"));
-  CHECK_THAT(error([](Spec*, FeatureSpec* f) {
+  CHECK_THAT(error([](Spec* s, FeatureSpec* f) {
+               s->mutable_features()->RemoveLast();
                f->set_history_of("user");
                f->set_group_by("user");
              }),
