@@ -44,7 +44,7 @@ std::string Text(const DataFiles& files) {
   return "name: visits\ndataset: {path: a.csv}\nfeatures:\n"
          "  - {name: user, kind: categorical, id: hash, keep_names: true}\n"
          "  - {name: page, kind: categorical, hash_buckets: 1, keep_names: true}\n"
-         "label: {column: y}\nmodel: {kind: mlp, dim: 4, hidden: [4]}\ntrain: {batch_size: 4}\n";
+         "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\ntrain: {batch_size: 4}\n";
 }
 
 TEST_CASE("nearest and table lookup print the names of hashed values", "[cli][names]") {

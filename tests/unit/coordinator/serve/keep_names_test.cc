@@ -34,6 +34,12 @@ std::string Read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// What a server says is near to one name.
+std::set<std::string> WordsOf(const Answer& answer) {
+  const json body = json::parse(answer.body);
+  return body["predictions"][0]["words"].get<std::set<std::string>>();
+}
+
 // More pages than buckets, and users in a hash table.
 std::string WriteVisits(const DataFiles& files) {
   std::string rows = "user,page,y\n";
@@ -49,7 +55,7 @@ std::string WriteVisits(const DataFiles& files) {
       kBuckets,
       ", keep_names: true}\n"
       "label: {column: y}\nsplit: {test_path: later.csv}\n"
-      "model: {kind: mlp, dim: 4, hidden: [4]}\ntrain: {batch_size: 32}\n");
+      "model: {kind: mlp, hidden: [4]}\ntrain: {batch_size: 32}\n");
 }
 
 // The model, moved, of data that is gone.
@@ -87,10 +93,7 @@ TEST_CASE("kept names: a server is asked by name, and answers with names", "[ser
   const Answer of_user = nearest("user", "u3");
   INFO(of_user.body);
   REQUIRE(of_user.status == 200);
-  std::set<std::string> users;
-  for (const json& word : json::parse(of_user.body)["predictions"][0]["words"]) {
-    users.insert(word.get<std::string>());
-  }
+  const auto users = WordsOf(of_user);
   CHECK(users.size() == kUsers - 1);
   CHECK(users.count("u0") == 1);
   CHECK(users.count("u3") == 0);
@@ -110,11 +113,7 @@ TEST_CASE("kept names: a server is asked by name, and answers with names", "[ser
   }
   const Answer of_page = nearest("page", "p5");
   REQUIRE(of_page.status == 200);
-  std::set<std::string> pages;
-  for (const json& word : json::parse(of_page.body)["predictions"][0]["words"]) {
-    pages.insert(word.get<std::string>());
-  }
-  CHECK(pages == wanted);
+  CHECK(WordsOf(of_page) == wanted);
   const Answer unknown = nearest("page", "unseen");
   CHECK(unknown.status == 400);
   CHECK_THAT(unknown.body, Contains("is not among the names that were kept"));
@@ -134,7 +133,8 @@ TEST_CASE("kept names: exports have them as words", "[serve][names]") {
     const Strings lines = absl::StrSplit(Read(files.Path(absl::StrCat("out/", table, ".csv"))),
                                          '\n', absl::SkipEmpty());
     CHECK_THAT(lines[0], Catch::StartsWith("id,word,x0,"));
-    CHECK(lines.size() == 1 + (table == std::string("user") ? kUsers : kBuckets));
+    const int rows = table == std::string("user") ? kUsers : kBuckets;
+    CHECK(static_cast<int>(lines.size()) == 1 + rows);
     const auto names = Must(model::RowNames::Read(source, Must(source.Find(table))));
     for (size_t i = 1; i < lines.size(); ++i) {
       const Strings fields = absl::StrSplit(lines[i], ',');
