@@ -1,3 +1,4 @@
+// Numbers; then vocabularies, names and indices: counted, and ids made of them.
 #include "runtime/data/analysis.h"
 
 #include <algorithm>
