@@ -110,8 +110,9 @@ void AddClasses(const JobReader& reader, const SectionView& view, proto::LabelSp
                 TaskSpec task) {
   const std::string path = absl::StrCat("labels.", task.name);
   if (view.Has("positive") || view.Has("positive_values")) {
-    reader.Error(path + ".classes", "which labels are 1 is said by the classes: wanted neither "
-                                    "positive nor positive_values");
+    reader.Error(path + ".classes",
+                 "which labels are 1 is said by the classes: wanted neither "
+                 "positive nor positive_values");
   }
   if (!view.Has("value_separator")) label.set_value_separator(" ");
   if (label.value_separator().empty()) {

@@ -26,9 +26,8 @@ class ListLabelSink : public FieldSink {
   bool AppendMissing() override { return false; }
   bool TakesLists() const override { return true; }
   bool AppendList(absl::Span<const std::string> values) override {
-    return Add(std::any_of(values.begin(), values.end(), [this](const std::string& value) {
-      return positive_.contains(value);
-    }));
+    return Add(std::any_of(values.begin(), values.end(),
+                           [this](const std::string& value) { return positive_.contains(value); }));
   }
   std::string Wanted() const override { return "a list of labels"; }
 
