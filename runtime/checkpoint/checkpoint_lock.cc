@@ -102,13 +102,16 @@ absl::StatusOr<std::shared_ptr<env::FileLock>> LockCheckpoints(
 absl::StatusOr<std::shared_ptr<env::FileLock>> TakeCheckpoints(
     std::shared_ptr<env::FileSystem> files, const std::string& directory,
     const CheckpointHolder& me, const std::shared_ptr<env::FileLock>& had) {
-  if (had == nullptr || !had->Held()) {
+  const bool held = had != nullptr && had->Held();
+  if (!held) {
     auto lock = LockCheckpoints(files, directory, me);
     if (!absl::IsUnavailable(lock.status())) return lock;
     const CheckpointHolder other = ReadCheckpointHolder(files.get(), directory);
     if (!Succeeds(me, other)) return HeldBy(directory, other);
   }
   auto taken = files->TakeLock(FileOf(directory), ToJson(me));
+  // A lock without the epoch is better than none, where the disk is full.
+  if (!taken.ok() && held) return had;
   return Finish(std::move(files), directory, me, std::move(taken));
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/forwarding.h"
 
 namespace coxswain::checkpoint {
 namespace {
@@ -74,6 +75,24 @@ TEST_CASE("checkpoints that an older session took nevertheless are taken back", 
   CHECK(thief->Held());
   thief = by(R"({"host":"host","pid":3,"cluster":"ps1:7000","epoch":4})");
   CHECK_FALSE(newer->Held());
+}
+
+class FullDisk final : public testing::ForwardingFileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<env::FileLock>> TakeLock(const std::string&,
+                                                          absl::string_view) override {
+    return absl::ResourceExhaustedError("no space left");
+  }
+};
+
+TEST_CASE("a lock whose epoch cannot be written is kept without it", "[checkpoint]") {
+  const DataFiles dir;
+  const auto files = std::make_shared<FullDisk>();
+  auto early = LockCheckpoints(files, dir.Path(""), Coordinator(2, 0));
+  REQUIRE(early.ok());
+  CHECK(MustTake(files, dir, Coordinator(2, 5), *early)->Held());
+  const auto refused = TakeCheckpoints(files, dir.Path(""), Coordinator(3, 6), nullptr);
+  CHECK(absl::IsResourceExhausted(refused.status()));
 }
 
 TEST_CASE("a lock from before the session gets its epoch, and nobody comes in between",
