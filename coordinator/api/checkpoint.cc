@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -53,7 +54,12 @@ struct CheckpointManager::State {
   std::unique_ptr<Cluster> cluster;  // once started
   bool locked = false;
   Epoch holder_epoch = 0;  // of the coordinator of the same daemons that had the lock
-  bool tried = false;      // the directory
+  // The newest checkpoint's number when they were last looked at, 0: there was none; nullopt: they
+  // were not.
+  std::optional<uint64_t> newest;
+  bool tried = false;  // the directory
+  absl::Status LookAtCheckpoints();
+  absl::Status CheckNoneCame() const;
 };
 
 CheckpointManager::CheckpointManager(CheckpointOptions options)
@@ -84,6 +90,7 @@ absl::Status CheckpointManager::Find(const Usable& usable) {
   state_->skipped.clear();
   ASSIGN_OR_RETURN(std::vector<checkpoint::CheckpointEntry> entries,
                    checkpoint::ListCheckpoints(state_->files.get(), state_->options.directory));
+  state_->newest = entries.empty() ? 0 : entries[0].number;
   for (checkpoint::CheckpointEntry& entry : entries) {
     absl::Status status = entry.manifest.status();
     if (status.ok() && usable) status = usable(*entry.manifest);
@@ -191,6 +198,7 @@ absl::Status CheckpointManager::Lock(const std::string& cluster, absl::Duration 
     return absl::InvalidArgumentError("no checkpoint directory given");
   if (state_->locked) return absl::OkStatus();
   RETURN_IF_ERROR(state_->files->MakeDirs(state_->options.directory));
+  if (!state_->newest) RETURN_IF_ERROR(state_->LookAtCheckpoints());
   const absl::Time deadline = absl::Now() + wait;
   while (true) {
     auto lock = checkpoint::LockCheckpoints(state_->files, state_->options.directory,
@@ -220,6 +228,25 @@ absl::Status CheckpointManager::TryDirectory(const Cluster& cluster) {
   return absl::OkStatus();
 }
 
+absl::Status CheckpointManager::State::LookAtCheckpoints() {
+  ASSIGN_OR_RETURN(const auto there, checkpoint::ListCheckpoints(files.get(), options.directory));
+  newest = there.empty() ? 0 : there[0].number;
+  return absl::OkStatus();
+}
+
+// Whoever had the cluster meanwhile may have gone on, and even be over: its checkpoints are not to be
+// numbered on, nor removed, as if they were this program's.
+absl::Status CheckpointManager::State::CheckNoneCame() const {
+  if (!newest) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto there, checkpoint::ListCheckpoints(files.get(), options.directory));
+  if (there.empty() || there[0].number <= *newest) return absl::OkStatus();
+  return WithDetail(
+      absl::UnavailableError(absl::StrCat(
+          options.directory, " has got ", checkpoint::CheckpointName(there[0].number),
+          " of another coordinator since this one looked; start it again with --resume")),
+      {ErrorCause::kClusterHeld, false, "", 0});
+}
+
 absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std::string()> state) {
   const std::string& daemons = cluster.identity();
   if (daemons.empty()) {
@@ -233,6 +260,7 @@ absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std:
                                                  state_->options.lock));
     state_->locked = true;
   }
+  RETURN_IF_ERROR(state_->CheckNoneCame());
   if (!state_->tried) RETURN_IF_ERROR(TryDirectory(cluster));
   state_->cluster = std::make_unique<Cluster>(cluster);
   cluster.controller()->StartCheckpoints(state_->options, std::move(state));

@@ -81,12 +81,12 @@ absl::Status TryFolder(const fs::path& folder) {
   std::string path = (folder / ".coxswain-XXXXXX").string();
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) return env::SystemError(errno, "write in", folder.string());
+  unlink(path.c_str());  // at once: who is killed meanwhile leaves nothing
   const std::string bytes(kProbeBytes, 'x');
   const ssize_t written = write(fd, bytes.data(), bytes.size());
   int error = written < 0 ? errno : written < static_cast<ssize_t>(bytes.size()) ? ENOSPC : 0;
   if (error == 0 && fsync(fd) != 0) error = errno;
   close(fd);
-  unlink(path.c_str());
   return error == 0 ? absl::OkStatus() : env::SystemError(error, "write in", folder.string());
 }
 

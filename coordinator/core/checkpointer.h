@@ -78,6 +78,9 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // How long the current checkpoint has taken.
   absl::Duration age(absl::Duration now) const;
 
+  // Whether the lock on the directory, where there is one, is still this session's: else another
+  // coordinator has had the cluster. Reads a file; any thread.
+  bool HoldsDirectory() const { return options_.lock == nullptr || options_.lock->Held(); }
   const CheckpointOptions& options() const { return options_; }
   const CheckpointStats& stats() const { return stats_; }
 

@@ -291,6 +291,7 @@ class Controller {
   void OnCheckpointWritten(const checkpoint::Manifest& manifest);
   Checkpointer::Cut CheckpointCut() const;
   void FailIfNotFinite(const absl::Status& status);
+  bool FailIfTakenOver();
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
   absl::Status DescribeState(const std::function<std::string()>& job_state,
                              checkpoint::Manifest* manifest) const;

@@ -159,8 +159,23 @@ void Controller::OnCheckpoint(const Checkpointer::Outcome& outcome) {
              "not written, ",
              checkpoints_.points().empty() ? "there is none yet: " : "the last good one stays: ",
              outcome.status.message()));
+    FailIfTakenOver();
     FailIfNotFinite(outcome.status);
   }
+}
+
+// Daemons that were all restarted do not know that they have had another coordinator since, but the
+// lock on the checkpoints does. Whether it is held is asked for when something went wrong: a file is
+// read on the loop.
+bool Controller::FailIfTakenOver() {
+  if (checkpoints_.writer() == nullptr || checkpoints_.writer()->HoldsDirectory()) return false;
+  if (life_.failed().ok()) {
+    FailAll(WithDetail(absl::FailedPreconditionError(absl::StrCat(
+                           "another coordinator has had the cluster since, and the checkpoints in ",
+                           checkpoints_.writer()->options().directory, ": this one ends")),
+                       {ErrorCause::kStaleEpoch, false, "", 0}));
+  }
+  return true;
 }
 
 // A shard that cannot be saved by its own fault has NaN or infinite values. They spread, so no

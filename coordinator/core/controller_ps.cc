@@ -120,6 +120,7 @@ absl::StatusOr<const RestorePoint*> Controller::ChooseRestorePoint() const {
 
 void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
   recovery_.Begin();
+  if (FailIfTakenOver()) return;
   const auto point = ChooseRestorePoint();
   if (!point.ok()) {
     FailAll(point.status());

@@ -27,12 +27,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kLock[] = ".lock";
+constexpr char kProbe[] = ".coxswain-";
 constexpr char kUnfinished[] = ".tmp";
 
 // The reports, and what is there before they are: "reports.jsonl..." is left of a process that was
-// killed when it made them.
+// killed when it made them, and kProbe of one that tried whether it could.
 bool IsOfReports(absl::string_view name) {
-  return name == kLock || name == kReports || absl::StartsWith(name, absl::StrCat(kReports, "."));
+  return name == kLock || name == kReports || absl::StartsWith(name, absl::StrCat(kReports, ".")) ||
+         absl::StartsWith(name, kProbe);
 }
 
 // Whether a side-car gives a file such a name.

@@ -30,7 +30,7 @@ std::string Text(const Json& json, const char* key) {
   return it != json.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
-// Whether `me` has the daemons and `other` had them before.
+// Whether `me` has the daemons and `other` had them before, or waits for them.
 bool Succeeds(const CheckpointHolder& me, const CheckpointHolder& other) {
   return !me.cluster.empty() && me.cluster == other.cluster && other.epoch < me.epoch;
 }
@@ -49,7 +49,8 @@ class CheckpointLock final : public env::FileLock {
     const absl::MutexLock locked(&mu_);
     if (lock_->Held()) return true;
     const CheckpointHolder other = ReadCheckpointHolder(files_.get(), directory_);
-    if (!Succeeds(me_, other)) return false;
+    // One without a session may have come when a newer one was over.
+    if (other.epoch == Epoch() || !Succeeds(me_, other)) return false;
     auto taken = files_->TakeLock(FileOf(directory_), ToJson(me_));
     if (!taken.ok()) {
       LogWarning("checkpoints in ", directory_, ": ", taken.status().message());

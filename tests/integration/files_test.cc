@@ -445,6 +445,49 @@ TEST_CASE("a coordinator that stands still loses its checkpoints to the one that
   CHECK(second.Wait().code == 75);
 }
 
+TEST_CASE("a coordinator whose successor is over does not begin again on daemons that forgot both",
+          "[files]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
+  Daemons daemons(files, 1, 1);
+  const auto arguments = [&](const std::string& epochs) {
+    return std::vector<std::string>{"train",
+                                    job,
+                                    "--cluster",
+                                    daemons.cluster_file(),
+                                    "--resume",
+                                    "--checkpoint-dir",
+                                    files.Path("checkpoints"),
+                                    "--report",
+                                    report,
+                                    "--set",
+                                    "train.epochs=" + epochs,
+                                    "--set",
+                                    "evaluate.every_epochs=1000000",
+                                    "--set",
+                                    "checkpoint.every_seconds=0.1",
+                                    "--set",
+                                    "cluster.lease_seconds=0.5"};
+  };
+  Process first(CoxswainCommand(arguments("1000000")));
+  REQUIRE(first.WaitForError(" written, "));
+  first.Kill(SIGSTOP);
+  // The epochs that are over are more than it wants, so it ends at once.
+  const auto second = Coxswain(arguments("1"));
+  CAPTURE(second.out, second.err);
+  REQUIRE(second.code == 0);
+  const nlohmann::json written = ReadJson(report);
+  daemons.ps(0).Kill(SIGKILL);
+  daemons.ps(0).Wait();
+  daemons.RestartPs(0);
+  first.Kill(SIGCONT);
+  const auto old = first.Wait();
+  CAPTURE(old.out, old.err);
+  CHECK(old.code == 3);
+  CHECK_THAT(old.err, Contains("another coordinator has had the cluster since"));
+  CHECK(ReadJson(report) == written);
+}
+
 TEST_CASE("a job ends with a checkpoint of what it saves, also when it stopped early", "[files]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files);

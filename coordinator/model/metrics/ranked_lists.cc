@@ -16,12 +16,23 @@ std::vector<int64_t> PlacesOf(std::vector<RankedItem> items) {
   });
   std::vector<int64_t> places;
   absl::flat_hash_set<int64_t> candidates;
-  int64_t next = 0, not_counted = 0;
+  std::vector<bool> counted;
   for (const RankedItem& item : items) {
-    places.push_back(std::max(item.rank + not_counted, next));
-    next = places.back() + 1;
-    const bool counted = item.unseen >= 0 && candidates.insert(item.unseen).second;
-    not_counted += counted ? 0 : 1;
+    counted.push_back(item.unseen >= 0 && candidates.insert(item.unseen).second);
+  }
+  int64_t next = 0, not_counted = 0;
+  for (size_t i = 0, end = 0; i < items.size(); i = end) {
+    // Candidates of equal scores are among those above each other.
+    int64_t equal = 0;
+    for (end = i; end < items.size() && items[end].rank == items[i].rank; ++end) {
+      equal += counted[end] ? 1 : 0;
+    }
+    const int64_t rank = items[i].rank - std::max<int64_t>(equal - 1, 0);
+    for (size_t j = i; j < end; ++j) {
+      places.push_back(std::max(rank + not_counted, next));
+      next = places.back() + 1;
+      not_counted += counted[j] ? 0 : 1;
+    }
   }
   return places;
 }

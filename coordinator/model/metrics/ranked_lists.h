@@ -22,7 +22,7 @@ struct RankedItem {
 
 // The places of a list's items among the candidates and each other, ascending. The ranks of the
 // others include a candidate already, once; whatever else the list has ahead of an item moves it
-// down by one. So do items of equal rank each other.
+// down by one. Candidates of equal scores, which count each other, have different places.
 std::vector<int64_t> PlacesOf(std::vector<RankedItem> items);
 
 // The mean of OfList over all lists. A list has the mean weight of its examples.

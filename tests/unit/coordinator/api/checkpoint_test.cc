@@ -335,6 +335,26 @@ TEST_CASE("a coordinator whose daemons another one may have had begins a later s
   }
 }
 
+TEST_CASE("a program does not go on where another one has been since it looked", "[checkpoint]") {
+  const DataFiles dir;
+  CheckpointManager late(In(dir));
+  Must(late.Find());
+  {
+    CheckpointManager first(In(dir));
+    const Cluster cluster = MustStart(1, 1);
+    Program program(cluster, &first);
+    Must(first.Start(cluster));
+    Must(first.Save());
+  }
+  const Cluster cluster = MustStart(1, 1);
+  Program program(cluster, &late);
+  const absl::Status refused = late.Start(cluster);
+  CHECK(absl::IsUnavailable(refused));
+  CHECK(absl::StrContains(refused.message(), "of another coordinator since this one looked"));
+  Must(late.Find());  // it goes on from it
+  Must(late.Start(cluster));
+}
+
 TEST_CASE("a directory that another coordinator took over gets no checkpoint of the old one",
           "[checkpoint]") {
   const DataFiles dir;

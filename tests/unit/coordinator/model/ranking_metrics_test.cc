@@ -33,9 +33,11 @@ TEST_CASE("places of a list's items follow from how many candidates are above ea
   // Of the others' own: each that is above moves an item down.
   CHECK(PlacesOf({{4}, {0}, {1}}) == Ids{0, 2, 6});
   CHECK(PlacesOf({{2}, {2}, {2}}) == Ids{2, 3, 4});
-  // They are counted already; of equal ones one comes first.
+  // They are counted already; those of equal scores count each other.
   CHECK(PlacesOf({{6, 11}, {0, 12}, {2, 13}}) == Ids{0, 2, 6});
-  CHECK(PlacesOf({{2, 11}, {2, 12}, {3, 13}}) == Ids{2, 3, 4});
+  CHECK(PlacesOf({{2, 11}, {2, 12}, {3, 13}}) == Ids{1, 2, 3});
+  CHECK(PlacesOf({{1, 11}, {1, 12}}) == Ids{0, 1});
+  CHECK(PlacesOf({{0, 11}, {0, 12}}) == Ids{0, 1});  // of different users' scores
   CHECK(PlacesOf({}).empty());
 }
 
@@ -77,12 +79,18 @@ TEST_CASE("places of lists with items that are no candidates, and with repetitio
     for (uint64_t row = 0; row <= draw(200, 9); ++row) {
       list.push_back(static_cast<int64_t>(draw(300 + row, 12)));
     }
+    // Items of a list may have equal scores, which are no other candidate's.
+    if (seed % 2 == 0) {
+      for (const int64_t item : list) scores[static_cast<size_t>(item)] = scores[12 - 1];
+      candidate[12 - 1] = true;
+      list.push_back(12 - 1);
+    }
     std::vector<RankedItem> ranked;
     for (const int64_t item : list) {
       const auto own = static_cast<size_t>(item);
       RankedItem of{0, candidate[own] ? item : -1};
       for (size_t other = 0; other < scores.size(); ++other) {
-        of.rank += candidate[other] && scores[other] > scores[own];
+        of.rank += candidate[other] && other != own && scores[other] >= scores[own];
       }
       ranked.push_back(of);
     }
