@@ -69,6 +69,7 @@ absl::Status UseVectors(const SavedFlags& from, model::NamedRows* table) {
 
 absl::Status Nearest(const NearestFlags& flags) {
   ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(flags.from));
+  RETURN_IF_ERROR(model::VerifySource(source));
   if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(flags.from.checkpoint_dir, &source));
   ASSIGN_OR_RETURN(auto table, model::NamedRows::Open(source, flags.table));
   RETURN_IF_ERROR(UseVectors(flags.from, &table));

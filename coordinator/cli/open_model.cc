@@ -45,6 +45,7 @@ absl::Status LoadSaved(const SavedFlags& from, const std::string& inputs,
                      checkpoint::ReadManifest(env::NewRealFileSystem().get(), source.path()));
     RETURN_IF_ERROR(model::CheckInputsFit(inputs, manifest, source.path()));
   }
+  RETURN_IF_ERROR(model::VerifySource(source));
   return model::LoadVariables(source, strategy);
 }
 

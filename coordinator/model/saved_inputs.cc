@@ -111,6 +111,14 @@ absl::StatusOr<job::JobSpec> ReadKeptJob(const std::string& directory, const Man
                            info.overrides);
 }
 
+absl::Status VerifySource(const SavedSource& source) {
+  if (!source.is_checkpoint()) return absl::OkStatus();
+  const auto files = env::NewRealFileSystem();
+  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                   checkpoint::ReadManifest(files.get(), source.path()));
+  return checkpoint::VerifyCheckpoint(files.get(), source.path(), manifest);
+}
+
 absl::Status NameRows(const std::string& checkpoints, SavedSource* source) {
   ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
                    checkpoint::ReadManifest(env::NewRealFileSystem().get(), source->path()));

@@ -231,6 +231,7 @@ absl::StatusOr<RowMap> Taker::MapRows(const VariableInfo& info, const SavedRows&
 absl::StatusOr<WarmSource> WarmSource::Open(const InitialModel& from, const job::JobSpec& job,
                                             const data::Dataset& data) {
   ASSIGN_OR_RETURN(SavedSource source, OpenSource(from.directory));
+  RETURN_IF_ERROR(VerifySource(source));
   return WarmSource(from, std::move(source), job, data);
 }
 

@@ -1,8 +1,11 @@
 // Each kind of model and each optimizer learns small data in one process; the report tells all.
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/same_output.h"
 
@@ -132,6 +135,26 @@ TEST_CASE("eval says of a checkpoint what it says of the model", "[train]") {
     REQUIRE(of_checkpoint.code == 0);
     testing::CheckSameOutput(of_checkpoint.out, of_model.out, 1e-4);
     CHECK(ReadJson(report)["held_out"] == true);
+  }
+  // A byte of a row, in a file that has its size still.
+  const auto newest =
+      checkpoint::ListCheckpoints(env::NewRealFileSystem().get(), saved).value().front();
+  for (const auto& entry : std::filesystem::directory_iterator(newest.path)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(-2, std::ios::end);
+    const int byte = file.get();
+    file.seekp(-2, std::ios::end);
+    file.put(static_cast<char>(byte ^ 0x80));
+  }
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"eval", "--checkpoint-dir", saved},
+        {"nearest", "--checkpoint-dir", saved, "x"},
+        {"train", job, "--in-process", "--init-from", saved}}) {
+    const auto damaged = Coxswain(command);
+    CAPTURE(command, damaged.out, damaged.err);
+    CHECK(damaged.code == 3);
+    CHECK_THAT(damaged.err, Contains(".safetensors"));
   }
   const auto none = Coxswain({"eval", "--checkpoint-dir", saved, "--checkpoint", "999"});
   CAPTURE(none.err);
