@@ -70,7 +70,8 @@ absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
   options.variables = flags.variables;
   options.replace = flags.force;
   options.stopped = std::move(stopped);
-  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
+  ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(flags.from));
+  if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(flags.from.checkpoint_dir, &source));
   std::optional<model::SavedSource> base;
   if (!flags.since.empty()) {
     ASSIGN_OR_RETURN(base, exporter::OpenBase(source, flags.since));

@@ -15,6 +15,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/model/nearest.h"
 #include "coordinator/model/row_names.h"
+#include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/table_stat.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -114,7 +115,10 @@ absl::Status Stat(const TableStatFlags& flags) {
 class NamedTable {
  public:
   static absl::StatusOr<NamedTable> Open(const TableLookupFlags& flags) {
-    ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
+    ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(flags.from));
+    if (source.is_checkpoint()) {
+      RETURN_IF_ERROR(model::NameRows(flags.from.checkpoint_dir, &source));
+    }
     ASSIGN_OR_RETURN(model::SavedRows rows, source.Open(flags.table));
     if (!rows.variable().table) {
       return absl::InvalidArgumentError(

@@ -287,6 +287,28 @@ TEST_CASE("numpy reads an exported npz", "[export]") {
   CHECK(read.out == "[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]] [0, 1, 2] [1.5] 12\n");
 }
 
+TEST_CASE("rows of a checkpoint have the names that they have in the model", "[export]") {
+  const DataFiles files;
+  const std::string model = files.Path("model"), checkpoints = files.Path("checkpoints");
+  Succeed({"train", WriteTwoTower(files), "--local", "1x1", "--quiet", "--model-dir", model,
+           "--checkpoint-dir", checkpoints, "--set", "evaluate.metrics=[hit_rate@3]"});
+  std::vector<std::string> found, tables;
+  for (const auto& [flag, from] :
+       {std::pair("--model-dir", model), {"--checkpoint-dir", checkpoints}}) {
+    const auto row = Coxswain({"table", "lookup", "item", "i3", flag, from});
+    CAPTURE(row.out, row.err);
+    REQUIRE(row.code == 0);
+    CHECK_THAT(row.out, Contains("i3 (id "));
+    found.push_back(row.out);
+    const std::string out = files.Path(absl::StrCat("out", tables.size()));
+    Succeed({"export", flag, from, "--to", "csv", "--variables", "item", "--out", out});
+    tables.push_back(ReadFile(out + "/item.csv"));
+  }
+  CHECK(found[0] == found[1]);
+  CHECK(tables[0] == tables[1]);
+  CHECK_THAT(tables[0], StartsWith("id,word,"));
+}
+
 TEST_CASE("a vocabulary that has changed is told by all that name rows by it", "[export]") {
   const DataFiles files;
   const std::string model = files.Path("model"), out = files.Path("out");
