@@ -234,8 +234,8 @@ absl::Status CheckpointManager::State::LookAtCheckpoints() {
   return absl::OkStatus();
 }
 
-// Whoever had the cluster meanwhile may have gone on, and even be over: its checkpoints are not to be
-// numbered on, nor removed, as if they were this program's.
+// Whoever had the cluster meanwhile may have gone on, and even be over: its checkpoints are not to
+// be numbered on, nor removed, as if they were this program's.
 absl::Status CheckpointManager::State::CheckNoneCame() const {
   if (!newest) return absl::OkStatus();
   ASSIGN_OR_RETURN(const auto there, checkpoint::ListCheckpoints(files.get(), options.directory));

@@ -165,8 +165,8 @@ void Controller::OnCheckpoint(const Checkpointer::Outcome& outcome) {
 }
 
 // Daemons that were all restarted do not know that they have had another coordinator since, but the
-// lock on the checkpoints does. Whether it is held is asked for when something went wrong: a file is
-// read on the loop.
+// lock on the checkpoints does. Whether it is held is asked for when something went wrong: a file
+// is read on the loop.
 bool Controller::FailIfTakenOver() {
   if (checkpoints_.writer() == nullptr || checkpoints_.writer()->HoldsDirectory()) return false;
   if (life_.failed().ok()) {

@@ -176,14 +176,8 @@ void ItemModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
   if (rows_are_items()) {
     f.Result("rank", parts.FactorizedRank(f, item(), user, Scored(parts)));
   } else {
-    const Output own = f.Column(item());
-    Output score = f.RowDot(user, ItemsOf(f, parts, own));
-    if (has_bias()) {
-      score = f.Add(score, f.Reshape(ExactRows(f, parts.table(BiasTable()), own), {-1}));
-    }
     f.Result("user", user);
-    f.Result("own", own);
-    f.Result("score", score);
+    f.Result("own", f.Column(item()));
     f.Result("known_values", f.Column("known.values"));
     f.Result("known_offsets", f.Column("known.offsets"));
   }

@@ -44,8 +44,8 @@ class ItemModel : public job::ModelSpec, public ProductModel {
   virtual bool normalizes() const { return false; }
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
-  // Where in_pieces(): "user", f32 [B, dim], "own", i64 [B], the examples' items, "score", f32 [B],
-  // of these, and "known_values" and "known_offsets", what is left out of the ranking.
+  // Where in_pieces(): "user", f32 [B, dim], "own", i64 [B], the examples' items, and
+  // "known_values" and "known_offsets", what is left out of the ranking.
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
   void Predict(FunctionBuilder& f, const ModelParts& parts) const override;
   // Where rows are items; of others a search finds them.

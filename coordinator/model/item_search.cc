@@ -82,36 +82,32 @@ Tensor RowsOf(const Tensor& matrix, int64_t begin, int64_t end) {
 
 }  // namespace
 
-// What is known of the examples: their users, the score and the id of each one's own item, and the
-// ids that are left out, in the order of ids.
+// What is known of the examples: their users, the id of each one's own item, and the ids that are
+// left out, in the order of ids.
 class ItemSearch::Known {
  public:
   absl::Status Add(absl::Span<const Tensor> results) {
-    if (results.size() < 5 || results[0].dtype() != DType::kF32 || results[0].rank() != 2 ||
-        results[1].dtype() != DType::kI64 || results[2].dtype() != DType::kF32 ||
-        results[3].dtype() != DType::kI64 || results[4].dtype() != DType::kI32 ||
-        results[1].num_elements() != results[0].dim(0) ||
-        results[2].num_elements() != results[0].dim(0) ||
-        results[4].num_elements() != results[0].dim(0) + 1) {
-      return Bad("users and scores of its examples");
+    if (results.size() < 4 || results[0].dtype() != DType::kF32 || results[0].rank() != 2 ||
+        results[1].dtype() != DType::kI64 || results[2].dtype() != DType::kI64 ||
+        results[3].dtype() != DType::kI32 || results[1].num_elements() != results[0].dim(0) ||
+        results[3].num_elements() != results[0].dim(0) + 1) {
+      return Bad("users and items of its examples");
     }
-    const auto offset = results[4].values<int32_t>();
-    if (offset.front() != 0 || offset.back() != results[3].num_elements() ||
+    const auto offset = results[3].values<int32_t>();
+    if (offset.front() != 0 || offset.back() != results[2].num_elements() ||
         !std::is_sorted(offset.begin(), offset.end())) {
       return Bad("lists of what its examples leave out");
     }
     dim_ = results[0].dim(1);
     const auto users = results[0].values<float>();
     users_.insert(users_.end(), users.begin(), users.end());
-    const auto score = results[2].values<float>();
-    score_.insert(score_.end(), score.begin(), score.end());
-    const int32_t* const offsets = results[4].data<int32_t>();
+    const int32_t* const offsets = results[3].data<int32_t>();
     for (int64_t i = 0; i < results[0].dim(0); ++i) {
       const auto example = static_cast<int32_t>(own_.size());
       own_.push_back(results[1].data<int64_t>()[i]);
       left_out_.push_back({own_.back(), example});
       for (int32_t e = offsets[i]; e < offsets[i + 1]; ++e) {
-        left_out_.push_back({results[3].data<int64_t>()[e], example});
+        left_out_.push_back({results[2].data<int64_t>()[e], example});
       }
     }
     return absl::OkStatus();
@@ -123,7 +119,6 @@ class ItemSearch::Known {
   absl::StatusOr<Tensor> Users() const {
     return Tensor::FromVector<float>(users_, Shape{examples(), dim_});
   }
-  Tensor Score() const { return Tensor::FromVector<float>(score_); }
 
   // By example, what is left out of a piece, as places in it; then offsets.
   std::pair<Tensor, Tensor> LeftOut(const Piece& piece) const {
@@ -146,7 +141,7 @@ class ItemSearch::Known {
 
  private:
   int64_t dim_ = 0;
-  std::vector<float> users_, score_;
+  std::vector<float> users_;
   std::vector<int64_t> own_;
   std::vector<std::pair<int64_t, int32_t>> left_out_;  // id, example
 };
@@ -278,6 +273,43 @@ absl::Status ItemSearch::BestInPieces(const Tensor& users, int64_t k, const Stop
   return absl::OkStatus();
 }
 
+absl::StatusOr<Tensor> ItemSearch::OwnScores(const Tensor& users, const std::vector<int64_t>& own,
+                                             const Stopped& stopped) {
+  ASSIGN_OR_RETURN(
+      const RemoteFunction function, Function("own_scores", [&](FunctionBuilder& f) {
+        const Output some = f.Argument("users", DType::kF32, {kUnknownDim, model_.width()});
+        const Output ids = f.Argument("ids", DType::kI64, {kUnknownDim});
+        const Output places = f.Argument("places", DType::kI64, {kUnknownDim});
+        const Output all = model_.ScoresOf(f, parts_, some, ids);
+        f.Result("score", f.Gather(f.Reshape(all, {-1}), places));
+      }));
+  constexpr int64_t kTogether = 256;
+  Tensor scores(DType::kF32, Shape{users.dim(0)});
+  float* const out = scores.mutable_data<float>();
+  const auto size = [&](int64_t begin) { return std::min(kTogether, users.dim(0) - begin); };
+  InOrder closures(&coordinator_, stopped,
+                   [&](size_t number, const std::vector<Tensor>& results) -> absl::Status {
+                     const int64_t begin = static_cast<int64_t>(number) * kTogether;
+                     if (results.size() != 1 || results[0].dtype() != DType::kF32 ||
+                         results[0].num_elements() != size(begin)) {
+                       return Bad("scores of its examples' items");
+                     }
+                     std::copy_n(results[0].data<float>(), size(begin), out + begin);
+                     return absl::OkStatus();
+                   });
+  for (int64_t begin = 0; begin < users.dim(0); begin += kTogether) {
+    const int64_t n = size(begin);
+    Tensor ids(DType::kI64, Shape{n}), diagonal(DType::kI64, Shape{n});
+    for (int64_t i = 0; i < n; ++i) {
+      ids.mutable_data<int64_t>()[i] = own[static_cast<size_t>(begin + i)];
+      diagonal.mutable_data<int64_t>()[i] = i * (n + 1);
+    }
+    RETURN_IF_ERROR(closures.Add(function, {RowsOf(users, begin, begin + n), ids, diagonal}));
+  }
+  RETURN_IF_ERROR(closures.Finish());
+  return scores;
+}
+
 absl::StatusOr<std::vector<int64_t>> ItemSearch::Ranks(
     absl::Span<const std::vector<Tensor>> evaluated, const Stopped& stopped) {
   Known known;
@@ -299,7 +331,7 @@ absl::StatusOr<std::vector<int64_t>> ItemSearch::Ranks(
   std::vector<int64_t> ranks(static_cast<size_t>(known.examples()), 0);
   if (ranks.empty()) return ranks;
   ASSIGN_OR_RETURN(const Tensor users, known.Users());
-  const Tensor score = known.Score();
+  ASSIGN_OR_RETURN(const Tensor score, OwnScores(users, known.own(), stopped));
   InOrder closures(&coordinator_, stopped,
                    [&](size_t, const std::vector<Tensor>& results) -> absl::Status {
                      if (results.size() != 1 || results[0].dtype() != DType::kI64 ||

@@ -68,6 +68,10 @@ class ItemSearch {
     int64_t begin = 0, end = 0;  // ids
   };
   class Known;
+  // f32 [n]: the score of item own[i] for user i, as the pieces have it, to the last bit: of items
+  // with one vector none is above another.
+  absl::StatusOr<Tensor> OwnScores(const Tensor& users, const std::vector<int64_t>& own,
+                                   const Stopped& stopped);
 
   // All candidates, for so many users at once; each has at least `least`, where there are enough.
   std::vector<Piece> Pieces(int64_t users, int64_t least) const;
