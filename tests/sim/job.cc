@@ -305,6 +305,16 @@ void CoordinatorProcess::Exit(const std::string& why, const absl::Status& status
   job_->site_->Kill(job_->coordinator_node_, Death::kProcess, absl::Milliseconds(500));
 }
 
+// One that stood still may hear only now that it had the cluster, and another one has followed. It
+// may also get it only now, after some that were started later: the session tells.
+bool CoordinatorProcess::GotItLast() const {
+  const Job::InCharge& last = job_->in_charge_;
+  if (controller_->epoch() > last.epoch) return true;
+  // Epochs begin anew only where all PS have forgotten that session.
+  return std::none_of(last.ps.begin(), last.ps.end(),
+                      [](const LifePtr& ps) { return ps != nullptr && ps->alive; });
+}
+
 void CoordinatorProcess::OnStarted(const absl::Status& status) {
   if (!status.ok()) {
     Exit("cannot start", status);
@@ -312,9 +322,11 @@ void CoordinatorProcess::OnStarted(const absl::Status& status) {
   }
   // The one that held the cluster until now may have written more.
   if (!FindCheckpoint()) return;
-  // One that stood still while a later one was started may hear only now that it has the cluster.
-  if (job_->in_charge_ == nullptr || job_->in_charge_->number < place_.life->number) {
-    job_->in_charge_ = place_.life;
+  if (GotItLast()) {
+    job_->in_charge_ = {place_.life, controller_->epoch(), {}};
+    for (int p = 0; p < job_->ps_used_; ++p) {
+      job_->in_charge_.ps.push_back(job_->site_->life(job_->ps_nodes_[static_cast<size_t>(p)]));
+    }
     // What was said of them was so before all went back to a checkpoint.
     for (auto& [closure, effect] : job_->ended_early_) effect = Effect::kUnknown;
   }

@@ -85,6 +85,8 @@ class CoordinatorProcess final : public Process {
   // The last one that got the cluster. Another one that still stands there, or goes on until it
   // notices, changes nothing in what counts.
   bool in_charge() const;
+  // Whether it got the cluster after all others that have heard that they did.
+  bool GotItLast() const;
   void OnStarted(const absl::Status& status);
   // Whether checkpoints can be written, as programs do before they begin.
   void TryDirectory();
@@ -228,12 +230,19 @@ class Job {
   std::vector<int> ps_nodes_, worker_nodes_;
   std::vector<std::string> worker_addresses_;
   int ps_used_ = 0;
-  LifePtr in_charge_;
+  struct InCharge {
+    LifePtr coordinator;
+    Epoch epoch = 0;          // of its session
+    std::vector<LifePtr> ps;  // when it heard that it has them; null: down
+  };
+  InCharge in_charge_;
   std::map<int64_t, Effect> ended_early_;  // closures, by index
   bool finished_ = false;
 };
 
-inline bool CoordinatorProcess::in_charge() const { return job_->in_charge_ == place_.life; }
+inline bool CoordinatorProcess::in_charge() const {
+  return job_->in_charge_.coordinator == place_.life;
+}
 
 inline bool CoordinatorProcess::tickets() const {
   return job_->workload_->TicketSteps().has_value();
