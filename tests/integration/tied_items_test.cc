@@ -18,7 +18,8 @@ std::string WriteJob(const DataFiles& files, const std::string& model) {
     absl::StrAppend(&words, name, "\n");
     if (i < 20) continue;
     absl::StrAppend(&held_out, "u", i - 20, ",", name, "\n");
-    for (int r = 0; r < 5; ++r) absl::StrAppend(&rated, "u", i - 20, ",old", (i * 7 + r) % 20, "\n");
+    for (int r = 0; r < 5; ++r)
+      absl::StrAppend(&rated, "u", i - 20, ",old", (i * 7 + r) % 20, "\n");
   }
   files.Write("items.csv", items);
   files.Write("words.txt", words);
@@ -48,9 +49,8 @@ TEST_CASE("new items that are described alike rank behind each other, whatever t
     for (const std::string compute : {"f32", "bf16"}) {
       const DataFiles files;
       const std::string report = files.Path("report.json");
-      const auto trained =
-          Coxswain({"train", WriteJob(files, model), "--in-process", "--quiet", "--report", report,
-                    "--set", "train.compute=" + compute});
+      const auto trained = Coxswain({"train", WriteJob(files, model), "--in-process", "--quiet",
+                                     "--report", report, "--set", "train.compute=" + compute});
       CAPTURE(model, compute, trained.out, trained.err);
       REQUIRE(trained.code == 0);
       const auto metrics = ReadJson(report)["metrics"];

@@ -23,8 +23,6 @@ namespace {
 
 // The state that a checkpoint keeps of the program: how many rows it has written beside closures.
 constexpr char kWritten[] = "{\"written\":";
-// What a lock on checkpoints says of the cluster: there is one.
-constexpr char kDaemons[] = "the daemons";
 
 class DaemonProcess final : public Process {
  public:
@@ -265,23 +263,6 @@ void CoordinatorProcess::Start() {
   controller_->Start(Guard([this](absl::Status status) { OnStarted(status); }));
 }
 
-bool CoordinatorProcess::FindCheckpoint() {
-  resumed_ = false;
-  if (!job_->options_.checkpoints) return true;
-  auto newest =
-      checkpoint::NewestGoodCheckpoint(place_.env->files(), job_->options_.checkpoint.directory,
-                                       /*skipped=*/nullptr);
-  if (newest.ok()) {
-    resumed_ = true;
-    manifest_ = *std::move(newest->manifest);
-    manifest_path_ = newest->path;
-  } else if (!absl::IsNotFound(newest.status())) {
-    place_.world->Violation(absl::StrCat("no checkpoint is good: ", newest.status().ToString()));
-    return false;
-  }
-  return true;
-}
-
 void CoordinatorProcess::Exit(const std::string& why, const absl::Status& status) {
   place_.world->Note(kNoteJob, 2, static_cast<uint64_t>(status.code()), [&] {
     return absl::StrCat(place_.life->name, " ends: ", why, ": ", status.ToString());
@@ -344,19 +325,6 @@ void CoordinatorProcess::OnStarted(const absl::Status& status) {
   } else {
     CreateNext();
   }
-}
-
-void CoordinatorProcess::TryDirectory() {
-  const std::string& directory = job_->options_.checkpoint.directory;
-  if (!LockDirectory(directory)) return;
-  ++job_->totals.directories_tried;
-  controller_->TryCheckpointDirectory(directory, Guard([this](const absl::Status& status) {
-                                        if (!status.ok()) {
-                                          Exit("directory of checkpoints", status);
-                                        } else {
-                                          CreateNext();
-                                        }
-                                      }));
 }
 
 // One variable after the other, as programs do.
@@ -490,25 +458,6 @@ void CoordinatorProcess::ScheduleResumed(size_t from) {
   all_resumed_ = true;
   WriteBeside();
   ScheduleMore();
-}
-
-// As a program does that has the daemons now: a lock goes with its process, also when that is
-// killed, and is taken from one that had them before. False: one that came later has it.
-bool CoordinatorProcess::LockDirectory(const std::string& directory) {
-  env::FileSystem* const files = place_.env->files();
-  if (!files->MakeDirs(directory).ok()) return true;  // the disk is full
-  checkpoint::CheckpointHolder me;
-  me.host = place_.life->name;
-  me.pid = static_cast<int64_t>(place_.life->number);
-  me.cluster = kDaemons;
-  me.epoch = controller_->epoch();
-  auto lock = checkpoint::TakeCheckpoints({std::shared_ptr<void>(), files}, directory, me, nullptr);
-  if (lock.ok()) {
-    lock_ = *std::move(lock);
-    return true;
-  }
-  Exit("the lock on its checkpoints", lock.status());
-  return false;
 }
 
 void CoordinatorProcess::Write(const RowWrite& write, std::function<void()> then) {
