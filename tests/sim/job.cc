@@ -291,6 +291,8 @@ void CoordinatorProcess::Exit(const std::string& why, const absl::Status& status
 bool CoordinatorProcess::GotItLast() const {
   const Job::InCharge& last = job_->in_charge_;
   if (controller_->epoch() > last.epoch) return true;
+  // A dead one follows nobody; where it had followed this one, the next one has a later epoch.
+  if (last.coordinator == nullptr || !last.coordinator->alive) return true;
   // Epochs begin anew only where all PS have forgotten that session.
   return std::none_of(last.ps.begin(), last.ps.end(),
                       [](const LifePtr& ps) { return ps != nullptr && ps->alive; });
