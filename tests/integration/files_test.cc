@@ -404,32 +404,39 @@ TEST_CASE("two jobs on one directory of checkpoints: the second ends by code 4 a
   CHECK(third.code == 0);
 }
 
+// Trains or goes on, with many checkpoints and a short lease.
+std::vector<std::string> TrainOn(const Daemons& daemons, const std::string& job,
+                                 const std::string& checkpoints, const std::string& report,
+                                 const std::string& epochs) {
+  return {"train",
+          job,
+          "--cluster",
+          daemons.cluster_file(),
+          "--resume",
+          "--checkpoint-dir",
+          checkpoints,
+          "--report",
+          report,
+          "--set",
+          "train.epochs=" + epochs,
+          "--set",
+          "evaluate.every_epochs=1000000",
+          "--set",
+          "checkpoint.every_seconds=0.1",
+          "--set",
+          "cluster.lease_seconds=0.5"};
+}
+
 TEST_CASE("a coordinator that stands still loses its checkpoints to the one that has the daemons",
           "[files]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files), directory = files.Path("checkpoints");
   const Daemons daemons(files, 1, 1);
-  const auto arguments = [&](const std::string& epochs) {
-    return std::vector<std::string>{"train",
-                                    job,
-                                    "--cluster",
-                                    daemons.cluster_file(),
-                                    "--resume",
-                                    "--checkpoint-dir",
-                                    directory,
-                                    "--set",
-                                    "train.epochs=" + epochs,
-                                    "--set",
-                                    "evaluate.every_epochs=1000000",
-                                    "--set",
-                                    "checkpoint.every_seconds=0.1",
-                                    "--set",
-                                    "cluster.lease_seconds=0.5"};
-  };
-  Process first(CoxswainCommand(arguments("1000000")));
+  const auto endless = TrainOn(daemons, job, directory, files.Path("report.json"), "1000000");
+  Process first(CoxswainCommand(endless));
   REQUIRE(first.WaitForError(" written, "));
   first.Kill(SIGSTOP);
-  Process second(CoxswainCommand(arguments("1000000")));
+  Process second(CoxswainCommand(endless));
   const bool written = second.WaitForError(" written, ");
   CAPTURE(second.err());
   CHECK(written);
@@ -448,32 +455,14 @@ TEST_CASE("a coordinator that stands still loses its checkpoints to the one that
 TEST_CASE("a coordinator whose successor is over does not begin again on daemons that forgot both",
           "[files]") {
   const DataFiles files;
-  const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
+  const std::string job = WriteMatrixFactorization(files), directory = files.Path("checkpoints"),
+                    report = files.Path("report.json");
   Daemons daemons(files, 1, 1);
-  const auto arguments = [&](const std::string& epochs) {
-    return std::vector<std::string>{"train",
-                                    job,
-                                    "--cluster",
-                                    daemons.cluster_file(),
-                                    "--resume",
-                                    "--checkpoint-dir",
-                                    files.Path("checkpoints"),
-                                    "--report",
-                                    report,
-                                    "--set",
-                                    "train.epochs=" + epochs,
-                                    "--set",
-                                    "evaluate.every_epochs=1000000",
-                                    "--set",
-                                    "checkpoint.every_seconds=0.1",
-                                    "--set",
-                                    "cluster.lease_seconds=0.5"};
-  };
-  Process first(CoxswainCommand(arguments("1000000")));
+  Process first(CoxswainCommand(TrainOn(daemons, job, directory, report, "1000000")));
   REQUIRE(first.WaitForError(" written, "));
   first.Kill(SIGSTOP);
   // The epochs that are over are more than it wants, so it ends at once.
-  const auto second = Coxswain(arguments("1"));
+  const auto second = Coxswain(TrainOn(daemons, job, directory, report, "1"));
   CAPTURE(second.out, second.err);
   REQUIRE(second.code == 0);
   const nlohmann::json written = ReadJson(report);
