@@ -30,17 +30,14 @@ float InverseNorm(const float* row, int64_t n) {
 class Best {
  public:
   Best(int64_t top, const NearestQuery& query)
-      : top_(static_cast<size_t>(top)),
-        end_(query.end),
-        exclude_(query.exclude),
-        answers_(query.answers) {
+      : top_(static_cast<size_t>(top)), exclude_(query.exclude), answers_(query.answers) {
     std::sort(exclude_.begin(), exclude_.end());
   }
 
   void Offer(int64_t id, float cosine) {
     const Neighbour found{id, cosine};
     if (heap_.size() == top_ && !Before(found, heap_.front())) return;
-    if (id >= end_ || std::binary_search(exclude_.begin(), exclude_.end(), id)) return;
+    if (std::binary_search(exclude_.begin(), exclude_.end(), id)) return;
     if (answers_ != nullptr && !answers_(id)) return;
     if (heap_.size() == top_) {
       std::pop_heap(heap_.begin(), heap_.end(), Before);
@@ -56,7 +53,6 @@ class Best {
 
  private:
   const size_t top_;
-  const int64_t end_;
   std::vector<int64_t> exclude_;
   std::function<bool(int64_t id)> answers_;
   std::vector<Neighbour> heap_;

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,7 +17,6 @@ namespace coxswain::model {
 struct NearestQuery {
   std::vector<float> vector;                          // as long as a row
   std::vector<int64_t> exclude;                       // ids that are no answer
-  int64_t end = std::numeric_limits<int64_t>::max();  // nor are this id and those above it
   std::function<bool(int64_t id)> answers = nullptr;  // which others are; null: all
 };
 
