@@ -2,6 +2,9 @@
 // and it says so at the end. It keeps data and checkpoints in the directory that it is given:
 //
 //   ./resume /tmp/resume      # kill -9 it, as often as you like, and start it again
+//
+// A number behind the directory is that of the epochs: with 1000 there is time to kill it by hand.
+#include <absl/strings/numbers.h>
 #include <coxswain/coxswain.h>
 
 #include <cstdio>
@@ -14,7 +17,7 @@ namespace cox = coxswain;
 
 namespace {
 
-constexpr int64_t kExamples = 500, kEpochs = 100, kBatch = 5;
+constexpr int64_t kExamples = 500, kBatch = 5;
 
 // Written once: the examples must be the same each time.
 absl::Status WriteNumbers(const std::string& path) {
@@ -29,7 +32,7 @@ absl::Status WriteNumbers(const std::string& path) {
   return absl::UnavailableError("cannot write " + path);
 }
 
-absl::Status Count(const std::string& directory) {
+absl::Status Count(const std::string& directory, int64_t epochs) {
   COX_RETURN_IF_ERROR(WriteNumbers(directory + "/numbers.csv"));
   cox::CheckpointOptions options;
   options.directory = directory + "/checkpoints";
@@ -55,7 +58,7 @@ absl::Status Count(const std::string& directory) {
                                                            .Numeric("number")
                                                            .Shuffle(/*seed=*/7)
                                                            .Batch(kBatch)
-                                                           .Epochs(kEpochs)));
+                                                           .Epochs(epochs)));
   // A row for each example. Training that wants the rows' sum as large as it can be, with steps of
   // 1, adds 1 to the row of each example that it uses.
   cox::TableOptions rows;
@@ -88,22 +91,23 @@ absl::Status Count(const std::string& directory) {
 
   COX_ASSIGN_OR_RETURN(cox::Tensor counts, strategy.Read(visits));
   int64_t wrong = 0;
-  for (float count : counts.values<float>()) wrong += count != static_cast<float>(kEpochs);
+  for (float count : counts.values<float>()) wrong += count != static_cast<float>(epochs);
   std::printf("%d of %d examples were not used %d times\n", static_cast<int>(wrong),
-              static_cast<int>(kExamples), static_cast<int>(kEpochs));
+              static_cast<int>(kExamples), static_cast<int>(epochs));
   return wrong == 0 ? absl::OkStatus() : absl::DataLossError("some were lost or used twice");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: resume DIRECTORY\n");
+  int epochs = 100;
+  if (argc < 2 || argc > 3 || (argc == 3 && (!absl::SimpleAtoi(argv[2], &epochs) || epochs < 1))) {
+    std::fprintf(stderr, "usage: resume DIRECTORY [EPOCHS]\n");
     return EXIT_FAILURE;
   }
   std::error_code ignored;
   std::filesystem::create_directories(argv[1], ignored);
-  if (absl::Status status = Count(argv[1]); !status.ok()) {
+  if (absl::Status status = Count(argv[1], epochs); !status.ok()) {
     std::fprintf(stderr, "%s\n", status.ToString().c_str());
     return EXIT_FAILURE;
   }
