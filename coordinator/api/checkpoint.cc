@@ -271,9 +271,15 @@ absl::Status CheckpointManager::Save() {
   if (state_->cluster == nullptr) {
     return absl::FailedPreconditionError("CheckpointManager::Start was not called");
   }
-  return WaitForValue<checkpoint::Manifest>(
-             [this](auto done) { state_->cluster->controller()->Checkpoint(std::move(done)); })
-      .status();
+  const absl::Status saved = WaitForValue<checkpoint::Manifest>([this](auto done) {
+                               state_->cluster->controller()->Checkpoint(std::move(done));
+                             }).status();
+  // Not to be tried again, and whatever the program writes at its end is the other one's.
+  const auto& options = state_->options;
+  if (!saved.ok() && options.lock != nullptr && !options.lock->Held()) {
+    return core::TakenOver(options.directory);
+  }
+  return saved;
 }
 
 }  // namespace coxswain

@@ -16,6 +16,13 @@
 
 namespace coxswain::core {
 
+absl::Status TakenOver(const std::string& directory) {
+  return WithDetail(absl::FailedPreconditionError(absl::StrCat(
+                        "another coordinator has had the cluster since, and the checkpoints in ",
+                        directory, ": this one ends")),
+                    {ErrorCause::kStaleEpoch, false, "", 0});
+}
+
 struct Checkpointer::Run {
   checkpoint::Manifest manifest;
   std::string path;       // where it will be
@@ -53,6 +60,18 @@ void Checkpointer::OnPool(std::function<absl::Status()> work,
       if (auto alive = self.lock()) then(status);
     });
   });
+}
+
+void Checkpointer::LookForLock(std::function<void(absl::Status)> then) {
+  if (options_.lock == nullptr) {
+    then(absl::OkStatus());
+    return;
+  }
+  OnPool(
+      [lock = options_.lock, directory = options_.directory] {
+        return lock->Held() ? absl::OkStatus() : TakenOver(directory);
+      },
+      std::move(then));
 }
 
 void Checkpointer::Begin(DoneFn done) {

@@ -22,6 +22,9 @@
 
 namespace coxswain::core {
 
+// The end of a session whose lock on the directory another coordinator has taken.
+absl::Status TakenOver(const std::string& directory);
+
 class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
  public:
   struct Outcome {
@@ -78,9 +81,10 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // How long the current checkpoint has taken.
   absl::Duration age(absl::Duration now) const;
 
-  // Whether the lock on the directory, where there is one, is still this session's: else another
-  // coordinator has had the cluster. Reads a file; any thread.
-  bool HoldsDirectory() const { return options_.lock == nullptr || options_.lock->Held(); }
+  // Looks whether the lock on the directory is still this session's: OK, or TakenOver. `then` is
+  // called on the loop, at once where there is no lock: reading that file may take as long as its
+  // file system likes.
+  void LookForLock(std::function<void(absl::Status)> then);
   const CheckpointOptions& options() const { return options_; }
   const CheckpointStats& stats() const { return stats_; }
 

@@ -165,6 +165,8 @@ std::optional<ClosureTable::Closure> ClosureTable::End(ClosureId id, const absl:
     if (closure.done) steps_ += closure.spec.steps;
     log_.Add(id, {std::move(closure.spec), closure.after});
   }
+  // Its examples are scheduled again, as another closure.
+  if (surplus && closure.updates) steps_given_back_ += closure.spec.steps;
   Closed(plan);
   return closure;
 }
@@ -509,7 +511,7 @@ absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& na
                      " on, are more than the log keeps"));
   }
   manifest->next_closure = dispatcher_.next_id();
-  manifest->steps = steps_scheduled_;
+  manifest->steps = steps_scheduled_ - steps_given_back_;
   std::map<DatasetId, checkpoint::DatasetProgress> all_data = progress_;
   std::map<ClosureId, std::pair<const ClosureSpec*, ClosureId>> closures;
   for (const auto& [id, closure] : closures_) {

@@ -272,6 +272,7 @@ class ClosureTable {
   int64_t rerun_open_ = 0;
   int64_t steps_ = 0;
   int64_t steps_scheduled_ = 0;
+  int64_t steps_given_back_ = 0;  // of those, by closures that their steps did without
 };
 
 }  // namespace coxswain::core

@@ -291,7 +291,9 @@ class Controller {
   void OnCheckpointWritten(const checkpoint::Manifest& manifest);
   Checkpointer::Cut CheckpointCut() const;
   void FailIfNotFinite(const absl::Status& status);
-  bool FailIfTakenOver();
+  // Calls `then`, at once or later; if another coordinator has had the cluster since, the session
+  // fails instead.
+  void UnlessTakenOver(std::function<void()> then);
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
   absl::Status DescribeState(const std::function<std::string()>& job_state,
                              checkpoint::Manifest* manifest) const;
@@ -360,6 +362,7 @@ class Controller {
     std::vector<std::function<void(absl::StatusOr<checkpoint::Manifest>)>> waiting;
   };
   std::optional<StepPause> step_pause_;  // no synchronous step begins
+  bool looks_before_recovery_ = false;   // whether another coordinator has had the cluster
   uint64_t step_pauses_ = 0;
   absl::Duration expiry_alarm_ = absl::InfiniteDuration();
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery

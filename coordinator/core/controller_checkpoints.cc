@@ -159,23 +159,26 @@ void Controller::OnCheckpoint(const Checkpointer::Outcome& outcome) {
              "not written, ",
              checkpoints_.points().empty() ? "there is none yet: " : "the last good one stays: ",
              outcome.status.message()));
-    FailIfTakenOver();
+    UnlessTakenOver([] {});
     FailIfNotFinite(outcome.status);
   }
 }
 
 // Daemons that were all restarted do not know that they have had another coordinator since, but the
-// lock on the checkpoints does. Whether it is held is asked for when something went wrong: a file
-// is read on the loop.
-bool Controller::FailIfTakenOver() {
-  if (checkpoints_.writer() == nullptr || checkpoints_.writer()->HoldsDirectory()) return false;
-  if (life_.failed().ok()) {
-    FailAll(WithDetail(absl::FailedPreconditionError(absl::StrCat(
-                           "another coordinator has had the cluster since, and the checkpoints in ",
-                           checkpoints_.writer()->options().directory, ": this one ends")),
-                       {ErrorCause::kStaleEpoch, false, "", 0}));
+// lock on the checkpoints does. Whether it is held is asked for when something went wrong.
+void Controller::UnlessTakenOver(std::function<void()> then) {
+  if (checkpoints_.writer() == nullptr) {
+    then();
+    return;
   }
-  return true;
+  checkpoints_.writer()->LookForLock([this, then = std::move(then)](const absl::Status& held) {
+    if (!life_.failed().ok()) return;
+    if (held.ok()) {
+      then();
+    } else if (!life_.ending()) {
+      FailAll(held);
+    }
+  });
 }
 
 // A shard that cannot be saved by its own fault has NaN or infinite values. They spread, so no

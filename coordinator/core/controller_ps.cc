@@ -92,10 +92,16 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
 }
 
 void Controller::TryRecover() {
-  if (!life_.failed().ok()) return;
-  if (const auto decision = recovery_.Decide(env_->Monotonic(), tasks_.PsThere())) {
-    BeginRecovery(*decision);
-  }
+  if (looks_before_recovery_ || !life_.failed().ok()) return;
+  if (!recovery_.Decide(env_->Monotonic(), tasks_.PsThere())) return;
+  looks_before_recovery_ = true;
+  UnlessTakenOver([this] {
+    looks_before_recovery_ = false;
+    // Another PS may have been lost, or come back, since.
+    if (const auto decision = recovery_.Decide(env_->Monotonic(), tasks_.PsThere())) {
+      BeginRecovery(*decision);
+    }
+  });
 }
 
 absl::StatusOr<const RestorePoint*> Controller::ChooseRestorePoint() const {
@@ -120,7 +126,6 @@ absl::StatusOr<const RestorePoint*> Controller::ChooseRestorePoint() const {
 
 void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
   recovery_.Begin();
-  if (FailIfTakenOver()) return;
   const auto point = ChooseRestorePoint();
   if (!point.ok()) {
     FailAll(point.status());

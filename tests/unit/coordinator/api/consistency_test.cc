@@ -6,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
+#include "coxswain/checkpoint.h"
 #include "coxswain/status.h"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/testing/recommender.h"
 
 namespace coxswain {
@@ -241,9 +244,19 @@ TEST_CASE("what a step with backups did without may be scheduled again, and all 
   const Consistency backups{.mode = ConsistencyMode::kSync, .replicas = 2, .backup = 1};
   for (const int workers : {1, 3}) {
     INFO(workers);
-    Program program(Start(2, workers), csv, backups);
+    const Cluster cluster = Start(2, workers);
+    Program program(cluster, csv, backups);
+    CheckpointOptions options;
+    options.directory = dir.Path(absl::StrCat("checkpoints", workers));
+    CheckpointManager checkpoints(options);
+    Must(checkpoints.Start(cluster));
     CHECK(TrainAll(&program, backups) >= 8);  // one of three, in most steps
     CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 24);
+    // A batch that was given back is counted where it is used.
+    Must(checkpoints.Save());
+    CheckpointManager written(options);
+    Must(written.Find());
+    CHECK(written.manifest().steps == 24);
   }
 }
 
