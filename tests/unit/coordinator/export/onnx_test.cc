@@ -1,7 +1,7 @@
 // A model written as ONNX says in onnxruntime what it says here, to 1e-5.
 //
-// Needs a Python that has onnxruntime and numpy, by COXSWAIN_ONNX_PYTHON in the environment or as
-// python3; else only what can be seen without is checked.
+// Needs a Python that has onnxruntime and numpy: the one that COXSWAIN_ONNX_PYTHON names, or that
+// `./dev test` has made, or python3. Without, only what can be seen so is checked.
 #include "coordinator/export/onnx_export.h"
 
 #include <algorithm>
@@ -17,6 +17,7 @@
 #include "coordinator/export/export.h"
 #include "nlohmann/json.hpp"
 #include "runtime/data/row_blocks.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/process.h"
 #include "tests/testing/saved_jobs.h"
 
@@ -41,8 +42,9 @@ print(json.dumps({n: v.ravel().tolist() for n, v in zip(names, session.run(names
 )py";
 
 std::string Python() {
-  const char* const named = std::getenv("COXSWAIN_ONNX_PYTHON");
-  return named == nullptr ? "/usr/bin/python3" : named;
+  if (const char* const named = std::getenv("COXSWAIN_ONNX_PYTHON")) return named;
+  const std::string fetched = COXSWAIN_BINARY_DIR "/../onnxruntime/bin/python3";  // by ./dev test
+  return std::filesystem::exists(fetched) ? fetched : "/usr/bin/python3";
 }
 
 bool HasOnnxRuntime() { return Run({Python(), "-c", "import onnxruntime, numpy"}).code == 0; }
