@@ -212,7 +212,9 @@ constexpr SchemaKey kLabelsKeys[] = {
     SchemaKey(kStrings, "classes", "",
               "the column has a list of values, and each of these is a task, called `NAME-CLASS`, "
               "whose label is 1 where it is in the list, else 0 (multi-label classification); in "
-              "the task's name characters other than letters, digits, `_` and `-` are `_`"),
+              "the task's name characters other than letters of any script, digits, `_` and `-` "
+              "are `_`, and of several that are then the same all but one end in a number: "
+              "`NAME-CLASS-2`"),
     Field<proto::LabelSpec>(kString, "value_separator", "=with `classes`: a blank",
                             "of `classes`: what is between the values of a field; lists of jsonl, "
                             "tfrecord, parquet and arrow need none"),

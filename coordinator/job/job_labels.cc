@@ -1,6 +1,5 @@
 // label and labels: where they are in the data and which are 1; a task for each of several, and for
 // each class of a list.
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
+#include "runtime/data/utf8.h"
 
 namespace coxswain::job {
 namespace {
@@ -97,12 +97,36 @@ void CheckWeight(const JobReader& reader, const std::string& path, const std::st
   }
 }
 
-std::string ClassTaskName(const std::string& label, const std::string& name) {
-  std::string plain = absl::StrCat(label, "-", name);
-  for (char& c : plain) {
-    if (!IsName(std::string(1, c))) c = '_';
+// `name` with '_' for what cannot be in a task's name. All characters beyond ASCII are letters, but
+// for Latin-1's controls and its blank.
+std::string PlainName(absl::string_view name) {
+  const bool utf8 = data::IsUtf8(name);
+  std::string plain;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(name[i]);
+    const bool odd = byte == 0xC2 && utf8 && static_cast<unsigned char>(name[i + 1]) <= 0xA0;
+    const bool letter = (byte >= 0x80 && utf8 && !odd) || IsName(name.substr(i, 1));
+    plain.push_back(letter ? name[i] : '_');
+    if (odd) ++i;
   }
   return plain;
+}
+
+// The names of the classes' tasks, parallel to `classes`, which differ. Of several that would be
+// the same the class that is called so has it, and the others get a number.
+std::vector<std::string> ClassTaskNames(const std::string& label,
+                                        const std::vector<std::string>& classes) {
+  std::set<std::string> taken(classes.begin(), classes.end());
+  std::vector<std::string> names;
+  for (const std::string& name : classes) {
+    const std::string plain = PlainName(name);
+    std::string free = plain;
+    for (int i = 2; free != name && !taken.insert(free).second; ++i) {
+      free = absl::StrCat(plain, "-", i);
+    }
+    names.push_back(absl::StrCat(label, "-", free));
+  }
+  return names;
 }
 
 // A task for each class of a column of lists. `label` and `task` are what they have in common.
@@ -120,18 +144,19 @@ void AddClasses(const JobReader& reader, const SectionView& view, proto::LabelSp
   }
   task.list = task.name;
   const std::string list = task.name;
-  std::map<std::string, std::string> taken;  // the classes, by their tasks' names
-  for (const std::string& name : view.Strings("classes")) {
-    task.name = ClassTaskName(list, name);
-    const auto [other, is_new] = taken.emplace(task.name, name);
-    if (!is_new) {
-      reader.Error(path + ".classes", absl::StrCat("'", other->second, "' and '", name,
-                                                   "' would both be called '", task.name, "'"));
-      return;
-    }
+  const std::vector<std::string> classes = view.Strings("classes");
+  std::set<std::string> seen;
+  for (const std::string& name : classes) {
+    if (seen.insert(name).second) continue;
+    reader.Error(path + ".classes", absl::StrCat("'", name, "' is there twice"));
+    return;
+  }
+  const std::vector<std::string> names = ClassTaskNames(list, classes);
+  for (size_t i = 0; i < classes.size(); ++i) {
+    task.name = names[i];
     label.set_name(task.name);
     label.clear_positive_values();
-    label.add_positive_values(name);
+    label.add_positive_values(classes[i]);
     *reader.job->dataset.add_labels() = label;
     reader.job->tasks.push_back(task);
     // What is wrong with a class is told by the place of its list.

@@ -15,6 +15,7 @@
 #include "runtime/data/made_features.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/stream_options.h"
+#include "runtime/data/utf8.h"
 
 namespace coxswain::data {
 namespace {
@@ -360,10 +361,12 @@ absl::Status CheckLabel(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
-// A name that is part of a column's.
+// A name that is part of a column's. Characters beyond ASCII are letters, as in words.h.
 bool IsPlainName(const std::string& name) {
-  const auto plain = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '_' || c == '-'; };
-  return !name.empty() && std::all_of(name.begin(), name.end(), plain);
+  const auto plain = [](unsigned char c) {
+    return c >= 0x80 || absl::ascii_isalnum(c) || c == '_' || c == '-';
+  };
+  return !name.empty() && std::all_of(name.begin(), name.end(), plain) && IsUtf8(name);
 }
 
 absl::Status CheckNamedLabels(const DatasetSpec& spec) {

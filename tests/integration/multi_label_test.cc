@@ -13,13 +13,13 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
-// Rows x, y with the tags "right" where x > 0 and "Up!" where y > 0: both, one or none.
+// Rows x, y with the tags "right" where x > 0 and "Über!" where y > 0: both, one or none.
 std::string Rows(int first, int end) {
   std::string csv = "x,y,tags\n";
   for (int i = first; i < end; ++i) {
     const int x = i * 7 % 19 - 9, y = i * 5 % 23 - 11;
     absl::StrAppend(&csv, x, ",", y, ",", x > 0 ? "right" : "", x > 0 && y > 0 ? "|" : "",
-                    y > 0 ? "Up!" : "", "\n");
+                    y > 0 ? "Über!" : "", "\n");
   }
   return csv;
 }
@@ -42,8 +42,8 @@ std::string WriteJob(const DataFiles& files, const std::string& classes) {
 TEST_CASE("a list of labels is learned, and each class is predicted", "[tasks]") {
   const DataFiles files;
   const std::string model = files.Path("model"), report = files.Path("report.json");
-  const auto trained = Coxswain({"train", WriteJob(files, "right, Up!"), "--in-process", "--quiet",
-                                 "--model-dir", model, "--report", report});
+  const auto trained = Coxswain({"train", WriteJob(files, "right, Über!"), "--in-process",
+                                 "--quiet", "--model-dir", model, "--report", report});
   CAPTURE(trained.out, trained.err);
   REQUIRE(trained.code == 0);
   const auto metrics = ReadJson(report)["metrics"];
@@ -55,7 +55,7 @@ TEST_CASE("a list of labels is learned, and each class is predicted", "[tasks]")
   CAPTURE(predicted.out, predicted.err);
   REQUIRE(predicted.code == 0);
   const std::vector<std::string> lines = absl::StrSplit(predicted.out, '\n');
-  CHECK(lines[0] == "tag-right_score,tag-right_probability,tag-Up__score,tag-Up__probability");
+  CHECK(lines[0] == "tag-right_score,tag-right_probability,tag-Über__score,tag-Über__probability");
   const std::vector<std::string> right = absl::StrSplit(lines[1], ','),
                                  up = absl::StrSplit(lines[2], ',');
   REQUIRE(right.size() == 4);

@@ -126,15 +126,33 @@ TEST_CASE("labels with classes: a metric of the list is the mean, and stands for
              Contains("unknown task 'gnre'") && Contains("genre"));
 }
 
+std::vector<std::string> ClassNames(const std::string& classes) {
+  const JobSpec job = MustParse(absl::StrCat(
+      "labels: [{name: g, column: g, value_separator: '|', classes: ", classes, "}]\n"));
+  std::vector<std::string> names;
+  for (const TaskSpec& task : job.tasks) names.push_back(task.name);
+  return names;
+}
+
+TEST_CASE("labels with classes: a task's name keeps the letters of any script") {
+  CHECK(ClassNames("[Comédie, 喜剧, \"Драма 2\"]") ==
+        std::vector<std::string>{"g-Comédie", "g-喜剧", "g-Драма_2"});
+  // A blank and a control character of Latin-1 are no letters.
+  CHECK(ClassNames("[\"a\\u00a0b\", \"c\\u0085d\"]") == std::vector<std::string>{"g-a_b", "g-c_d"});
+}
+
+TEST_CASE("labels with classes: names that would be the same get numbers") {
+  CHECK(ClassNames("[a b, a_b, a!b]") == std::vector<std::string>{"g-a_b-2", "g-a_b", "g-a_b-3"});
+  CHECK(ClassNames("['?', '!', _-2]") == std::vector<std::string>{"g-_", "g-_-3", "g-_-2"});
+}
+
 TEST_CASE("labels with classes: what is wrong with them is said with its place") {
   const auto error = [](const std::string& keys) {
     return ErrorOf(Text(absl::StrCat("labels:\n  - {name: g, column: g, ", keys, "}\n")));
   };
   CHECK_THAT(error("classes: [a, b], positive_values: [a]"),
              Contains("job.yaml:8") && Contains("wanted neither positive nor positive_values"));
-  CHECK_THAT(error("classes: [a b, a_b]"),
-             Contains("labels.g.classes: 'a b' and 'a_b' would both be called 'g-a_b'"));
-  CHECK_THAT(error("classes: [a, a]"), Contains("'a' and 'a' would both be called 'g-a'"));
+  CHECK_THAT(error("classes: [a, a]"), Contains("labels.g.classes: 'a' is there twice"));
   CHECK_THAT(error("value_separator: x"), Contains("this is for a label that has classes"));
   CHECK_THAT(error("classes: [a], value_separator: ''"), Contains("labels.g.value_separator"));
   CHECK_THAT(error("classes: [a]}\n  - {name: g-a, column: c"),
