@@ -131,7 +131,7 @@ void ReadTaskMetric(const JobReader& reader, const std::string& path, const std:
       ReadMetric(reader, path, text.substr(slash + 1), task, wanted);
       return;
     }
-    if (!tasks[task].list.empty() && (names.empty() || names.back() != tasks[task].list)) {
+    if (!tasks[task].list.empty() && !IsLaterClass(tasks, task)) {
       names.push_back(tasks[task].list);
     }
     names.push_back(tasks[task].name);
@@ -360,6 +360,8 @@ void ReadEvaluate(const JobReader& reader) {
                    absl::StrCat("only for a ", KindsThat(Predicts::kNeighbours)));
   }
   evaluate->enabled = CheckPart(reader, view, &evaluate->part);
+  // What else there is to say goes by the tasks, and not all of these are known.
+  if (!reader.Good("labels")) return;
   const std::vector<std::string>& metrics = evaluate->metric_names;
   for (size_t i = 0; i < metrics.size(); ++i) {
     const std::string path = absl::StrCat("evaluate.metrics.", i);

@@ -84,6 +84,19 @@ TEST_CASE("labels: metrics are TASK/metric; one without a task is of all that it
              Contains("'click/auc' is there twice"));
 }
 
+TEST_CASE("labels: a mistake in them is the only error, also where metrics go by them") {
+  const std::string rest =
+      "evaluate: {metrics: [click/auc]}\ntrain: {early_stopping: {metric: click/auc}}\n";
+  for (const char* labels :
+       {"labels: [{name: click, columm: c}]\n", "labels: [{name: a/b, column: c}]\n",
+        "labels: [{name: click, column: c, positive: big}]\n"}) {
+    const std::string error = ErrorOf(Text(labels, rest));
+    CAPTURE(error);
+    CHECK_THAT(error, Contains("labels"));
+    CHECK_THAT(error, !Contains("evaluate") && !Contains("early_stopping"));
+  }
+}
+
 constexpr char kGenres[] =
     "labels:\n  - {name: genre, column: g, value_separator: \"|\", loss_weight: 0.5,\n"
     "     classes: [Action, Children's, Sci-Fi]}\n  - {name: click, column: c}\n";
@@ -144,6 +157,11 @@ TEST_CASE("labels with classes: a task's name keeps the letters of any script") 
 TEST_CASE("labels with classes: names that would be the same get numbers") {
   CHECK(ClassNames("[a b, a_b, a!b]") == std::vector<std::string>{"g-a_b-2", "g-a_b", "g-a_b-3"});
   CHECK(ClassNames("['?', '!', _-2]") == std::vector<std::string>{"g-_", "g-_-3", "g-_-2"});
+}
+
+TEST_CASE("labels with classes: an unknown task's error names each that there is once") {
+  CHECK_THAT(ErrorOf(Text(kGenres, "evaluate: {metrics: [gnre/auc]}\n")),
+             Contains("there is: genre, genre-Action, genre-Children_s, genre-Sci-Fi, click"));
 }
 
 TEST_CASE("labels with classes: what is wrong with them is said with its place") {
