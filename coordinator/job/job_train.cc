@@ -261,6 +261,13 @@ void CheckTwoTowerKeys(const JobReader& reader, const SectionView& view) {
   reader.Error("evaluate.show", "there is no group without a history among model.user.features");
 }
 
+// "auc" of a job with one label or list of labels, "genre", is its "genre/auc".
+std::string NameOfMetric(const std::vector<TaskSpec>& tasks, const std::string& text) {
+  const bool one = !tasks.empty() && NameOfTask(tasks, 0) == NameOfTask(tasks, tasks.size() - 1);
+  if (!one || text.find('/') != std::string::npos) return text;
+  return absl::StrCat(NameOfTask(tasks, 0), "/", text);
+}
+
 // `section` goes by one of the job's metrics, the first one where it names none.
 void CheckMetricKey(const JobReader& reader, const std::string& section, std::string* metric) {
   if (!reader.Good(section)) return;
@@ -272,6 +279,8 @@ void CheckMetricKey(const JobReader& reader, const std::string& section, std::st
   std::vector<std::string> names;
   for (const MetricSpec& known : evaluate.metrics) names.push_back(known.name);
   if (metric->empty()) *metric = names[0];
+  const std::string whole = NameOfMetric(reader.job->tasks, *metric);
+  if (absl::c_linear_search(names, whole)) *metric = whole;
   const std::string path = absl::StrCat(section, ".metric");
   for (const MetricSpec& known : evaluate.metrics) {
     if (known.name != *metric || known.kind->compares) continue;

@@ -164,6 +164,26 @@ TEST_CASE("labels with classes: an unknown task's error names each that there is
              Contains("there is: genre, genre-Action, genre-Children_s, genre-Sci-Fi, click"));
 }
 
+TEST_CASE("labels: where there is one, or one list, early stopping may name the metric alone") {
+  const auto metric_of = [](const std::string& labels) {
+    const auto job = ParseJob(Text(labels,
+                                   "train: {early_stopping: {metric: auc}, "
+                                   "reduce_on_plateau: {metric: logloss}}\n"),
+                              "job.yaml");
+    INFO(job.status().message());
+    REQUIRE(job.ok());
+    return job->train.early_stopping->metric + " " + job->train.reduce_on_plateau->metric;
+  };
+  CHECK(metric_of("labels: [{name: genre, column: g, classes: [a, b]}]\n") ==
+        "genre/auc genre/logloss");
+  CHECK(metric_of("labels: [{name: click, column: c}]\n") == "click/auc click/logloss");
+  CHECK_THAT(
+      ErrorOf(Text(kGenres,
+                   "evaluate: {metrics: [auc]}\n"
+                   "train: {early_stopping: {metric: auc}}\n")),
+      Contains("unknown metric of evaluate 'auc'") && Contains("there is: genre/auc, click/auc"));
+}
+
 TEST_CASE("labels with classes: what is wrong with them is said with its place") {
   const auto error = [](const std::string& keys) {
     return ErrorOf(Text(absl::StrCat("labels:\n  - {name: g, column: g, ", keys, "}\n")));
