@@ -214,6 +214,11 @@ std::string SharesOfUse(const std::vector<uint64_t>& rows_used) {
 }
 
 // ", 2 GPUs (NVIDIA H100)"; nothing without any.
+// The task that a daemon says it is.
+std::string AnswersAs(const proto::TaskStatus& status) {
+  return absl::StrCat(status.job(), ":", status.task());
+}
+
 std::string GpusOf(const proto::TaskStatus& status) {
   if (status.gpus().empty()) return "";
   return absl::StrCat(", ", status.gpus_size(), status.gpus_size() == 1 ? " GPU (" : " GPUs (",
@@ -243,7 +248,15 @@ int ShowStatus(const std::string& cluster_file, const net::SecretOptions& secret
     const bool ps = i < config->ps.size();
     const std::string task = absl::StrCat(ps ? "ps:" : "worker:", ps ? i : i - config->ps.size());
     nlohmann::ordered_json entry = {{"task", task}, {"address", addresses[i]}};
-    if (!answers[i].ok()) {
+    const std::string other = answers[i].ok() ? AnswersAs(*answers[i]) : task;
+    if (other != task) {
+      // A job would be refused there.
+      entry["error"] = absl::StrCat("who answers says that it is ", other);
+      if (!as_json) {
+        std::printf("%-10s %-22s %s\n", task.c_str(), addresses[i].c_str(),
+                    entry["error"].get<std::string>().c_str());
+      }
+    } else if (!answers[i].ok()) {
       entry["error"] = std::string(answers[i].status().message());
       if (!as_json)
         std::printf("%-10s %-22s not there: %s\n", task.c_str(), addresses[i].c_str(),

@@ -101,9 +101,9 @@ absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::Datas
   const std::string path = absl::StrCat(directory, "/", kFile);
   auto text = files->Read(path);
   if (absl::IsNotFound(text.status())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(directory, " was saved by an earlier version of coxswain, which did not keep ",
-                     "how values become ids and numbers (", kFile, "): train the model again"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        directory, " has no ", kFile, ", which says how values become ids and numbers: ",
+        "it was removed, or an earlier version of coxswain saved the model. Train it ", "again"));
   }
   RETURN_IF_ERROR(text.status());
   const checkpoint::Json json = checkpoint::ParseJson(*text);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/serve/json_object.h"
 #include "coordinator/serve/json_rows.h"
 #include "coordinator/serve/most_choices.h"
 #include "nlohmann/json.hpp"
@@ -26,15 +27,6 @@ absl::Status Wrong(const Args&... what) {
   return absl::InvalidArgumentError(absl::StrCat(what...));
 }
 
-absl::StatusOr<Json> ParseObject(absl::string_view body) {
-  Json json = checkpoint::ParseJson(body, kMaxDepth);
-  if (json.is_discarded()) {
-    return Wrong("the body is no JSON object: ", checkpoint::WhyNotJson(body, kMaxDepth));
-  }
-  if (!json.is_object()) return Wrong("the body is no JSON object");
-  return json;
-}
-
 absl::StatusOr<std::string> ReadName(const Json& json, const std::string& where) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_number_unsigned()) return absl::StrCat(json.get<uint64_t>());
@@ -52,20 +44,6 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const Json& json, const std::
     ASSIGN_OR_RETURN(names.emplace_back(), ReadName(json[i], absl::StrCat(where, "[", i, "]")));
   }
   return names;
-}
-
-// An unknown key is an error, because it would have no effect.
-absl::Status CheckKeys(const Json& object, const std::string& where,
-                       const std::vector<std::string>& known) {
-  for (const auto& [key, value] : object.items()) {
-    bool found = false;
-    for (const std::string& name : known) found = found || name == key;
-    if (!found) {
-      return Wrong(where, where.empty() ? "" : ": ", "there is no key ", data::Quoted(key), "; ",
-                   data::Alternatives(key, known));
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::Status ReadK(const Json& json, int64_t* k) {
@@ -167,7 +145,7 @@ absl::StatusOr<model::NamedRows::Question> ReadQuestion(const Json& json,
 absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body,
                                                        const std::vector<RawColumn>& columns,
                                                        int64_t max_rows) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kMaxDepth));
   RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "exclude_known", "exact"}));
   RETURN_IF_ERROR(CheckInstances(json, max_rows));
   RecommendRequest request;
@@ -184,7 +162,7 @@ absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body,
 }
 
 absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64_t max_rows) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kMaxDepth));
   RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "table", "exact"}));
   RETURN_IF_ERROR(CheckInstances(json, max_rows));
   NearestRequest request;
@@ -204,7 +182,7 @@ absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64
 }
 
 absl::StatusOr<std::optional<int64_t>> ParseVersionRequest(absl::string_view body) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body));
+  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kMaxDepth));
   RETURN_IF_ERROR(CheckKeys(json, "", {"version"}));
   const auto found = json.find("version");
   if (found == json.end()) return Wrong("wanted \"version\": a number of steps, or \"newest\"");

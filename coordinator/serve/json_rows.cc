@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predict/raw_rows.h"
+#include "coordinator/serve/json_object.h"
 #include "coordinator/serve/most_choices.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -159,11 +160,8 @@ absl::StatusOr<RawValue> ReadRawValue(const RawColumn& column, const nlohmann::j
 absl::StatusOr<PredictRequest> ParsePredictRequest(absl::string_view body,
                                                    const std::vector<RawColumn>& columns,
                                                    int64_t max_rows) {
-  const Json json = checkpoint::ParseJson(body, kMaxDepth);
-  if (json.is_discarded()) {
-    return Wrong("the body is no JSON object: ", checkpoint::WhyNotJson(body, kMaxDepth));
-  }
-  if (!json.is_object()) return Wrong("the body is no JSON object");
+  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kMaxDepth));
+  RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "inputs", "signature_name", "top"}));
   const bool instances = json.contains("instances"), inputs = json.contains("inputs");
   if (instances == inputs) {
     return Wrong("wanted one of \"instances\" and \"inputs\", found ", instances ? "both" : "none");

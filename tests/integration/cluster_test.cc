@@ -61,6 +61,21 @@ TEST_CASE("daemons serve one job after the other and end cleanly on SIGTERM", "[
   }
 }
 
+TEST_CASE("the status says where another task answers than the cluster file has there",
+          "[cluster]") {
+  const DataFiles files;
+  Daemons daemons(files, 1, 1);
+  std::ifstream file(daemons.cluster_file());
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  text = absl::StrReplaceAll(text, {{"ps:", "worker:"}, {"worker:", "ps:"}});
+  const std::string swapped = files.Write("swapped.yaml", text);
+  const auto status = Coxswain({"status", "--cluster", swapped});
+  CAPTURE(text, status.out, status.err);
+  CHECK(status.code == 4);
+  CHECK_THAT(status.out, Contains("who answers says that it is worker:0") &&
+                             Contains("who answers says that it is ps:0"));
+}
+
 TEST_CASE("a running job shows in the status, keeps others out, and frees its tasks on SIGINT",
           "[cluster]") {
   const DataFiles files;

@@ -327,7 +327,8 @@ TEST_CASE("a model that was saved by an earlier version is refused with a reason
   fs::remove(fs::path(model) / "features.json");
   const auto result = Coxswain({"eval", job, "--model-dir", model});
   CHECK(result.code == 2);
-  CHECK_THAT(result.err, Contains("earlier version of coxswain") && Contains("train"));
+  CHECK_THAT(result.err, Contains(model + " has no features.json") &&
+                             Contains("earlier version of coxswain") && Contains("Train"));
   // What needs no data needs no more than before.
   CHECK(Coxswain({"nearest", "--model-dir", model, "u1", "--table", "user"}).code == 0);
 }

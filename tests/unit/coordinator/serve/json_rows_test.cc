@@ -38,7 +38,6 @@ TEST_CASE("serve json: an answer that would name too many choices is refused", "
   const auto recommend = [](const std::string& b) { return ParseRecommendRequest(b, {}, 10000); };
   const auto nearest = [](const std::string& b) { return ParseNearestRequest(b, 10000); };
   const std::string row = R"({"user": "ada", "age": 3, "tags": []})";
-  CHECK(ask("more", 500, 1000, row, predict).ok());  // nothing is said of how many
   CHECK(ask("top", 500, 1000, row, predict).ok());
   CHECK(ask("top", 501, 1000, row, predict).code() == absl::StatusCode::kOutOfRange);
   CHECK(ask("k", 500, 1000, R"({"user": "a"})", recommend).ok());
@@ -109,6 +108,8 @@ TEST_CASE("serve json: what is wrong is told with its place", "[serve]") {
   CHECK_THAT(ErrorOf(R"({"inputs": {"user": "a", "age": [1], "tags": [""]}})"),
              Contains("column \"user\": wanted a list"));
   CHECK_THAT(ErrorOf(R"({"instances": [], "top": 0})"), Contains("top: wanted 1 to 1000"));
+  CHECK_THAT(ErrorOf(R"({"instances": [], "Top": 5})"),
+             Contains("there is no key \"Top\"") && Contains("top"));
   CHECK_THAT(ErrorOf(R"({"instances": [], "signature_name": "other"})"),
              Contains("signature_name"));
   CHECK_THAT(ErrorOf(R"({"instances": [1, 2, 3]})", 2), Contains("at most 2 rows"));
