@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/data_summary.h"
@@ -45,6 +46,22 @@ absl::Status CheckEvalReport(const std::string& path, const job::JobSpec& job) {
   return CheckOutsideSaved({"--report", path});
 }
 
+// That key is of the evaluations while a job trains, and would have no effect.
+absl::Status CheckPartOverrides(const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    if (!absl::StartsWith(text, "evaluate.part=")) continue;
+    return config::ConfigurationError(
+        absl::StrCat("--set ", text, " is for training and for --follow; --part says which part a ",
+                     "saved model is evaluated on"));
+  }
+  return absl::OkStatus();
+}
+
+Part PartOf(const EvalFlags& flags, const runner::JobRunner& runner) {
+  if (flags.part.empty()) return runner.FinalPart();
+  return flags.part == "test" ? Part::kTest : Part::kValidation;
+}
+
 void PrintMetrics(const runner::Evaluation& evaluation) {
   const std::string of =
       evaluation.counts.empty()
@@ -59,6 +76,7 @@ void PrintMetrics(const runner::Evaluation& evaluation) {
 
 int Eval(const EvalFlags& flags) {
   if (!flags.follow.empty()) return EvalFollow(flags);
+  if (absl::Status s = CheckPartOverrides(flags.overrides); !s.ok()) return Complain(s);
   const std::string kept = KeptIn(flags.from);
   if (auto info = model::ReadModelInfo(kept, KeptAs(flags.from)); !info.ok()) {
     return Complain(AsConfiguration(info.status()));
@@ -75,12 +93,13 @@ int Eval(const EvalFlags& flags) {
   if (!model.ok()) return Complain(model.status());
   runner::JobRunner* const runner = model->runner.get();
   Note(ChangeSinceTraining(model->trained, runner->data()));
-  const HeldOut held_out = IsHeldOut(runner->job(), runner->data(), runner->ScoredPart());
+  const Part part = PartOf(flags, *runner);
+  const HeldOut held_out = IsHeldOut(runner->job(), runner->data(), runner->ScoredPart(part));
   if (!held_out.sure && held_out.refuse && !flags.allow_training_rows) {
     return Complain(NotHeldOut(held_out));
   }
   if (!held_out.sure) Note(held_out.why);
-  auto evaluation = runner->Evaluate();
+  auto evaluation = runner->EvaluatePart(part);
   if (!evaluation.ok()) return Complain(evaluation.status());
   if (evaluation->examples == 0 && evaluation->counts.empty()) {
     return Complain(config::ConfigurationError(absl::StrCat(

@@ -47,6 +47,7 @@ struct EvalFlags {
   SavedFlags from;
   std::vector<std::string> overrides;
   std::string report;
+  std::string part;                  // validation or test; empty: test, if there is one
   bool allow_training_rows = false;  // scores them where they cannot be told from others
   Where where;
   // Or, in place of `from` and report; see eval_follow_command.h.

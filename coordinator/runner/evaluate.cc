@@ -136,8 +136,6 @@ class InPieces {
 
 }  // namespace
 
-absl::StatusOr<Evaluation> JobRunner::Evaluate() { return EvaluatePart(FinalPart()); }
-
 std::optional<Part> JobRunner::ScoredPart(Part part) const {
   if (model_->has_words()) part = Part::kValidation;
   return data().num_examples(part) > 0 ? std::optional<Part>(part) : std::nullopt;

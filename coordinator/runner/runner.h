@@ -132,13 +132,11 @@ class JobRunner {
   absl::StatusOr<JobResult> Train();
   // After Train was interrupted: a checkpoint was written from which all goes on.
   bool resumable() const { return resumable_; }
-  // The part that Evaluate measures; nothing where that needs no examples.
-  std::optional<Part> ScoredPart() const { return ScoredPart(FinalPart()); }
-  // The same of EvaluatePart.
+  // What a trained model is measured on: the test part if there is one, else `evaluate.part`.
+  Part FinalPart() const;
+  // The part that EvaluatePart measures; nothing where that needs no examples.
   std::optional<Part> ScoredPart(Part part) const;
-  // Evaluates what the model holds now, on the test part if there is one.
-  absl::StatusOr<Evaluation> Evaluate();
-  // The same on a part.
+  // Evaluates what the model holds now.
   absl::StatusOr<Evaluation> EvaluatePart(Part part);
   absl::StatusOr<std::map<std::string, double>> PopularityBaseline(Part part) const;
   // The best `top` items for each group of the data.
@@ -209,7 +207,6 @@ class JobRunner {
   absl::Status FillIn(JobResult* result);
   absl::Status Measure(Part part, model::MetricAccumulator* metrics);
   absl::Status MeasureWords(Evaluation* evaluation);
-  Part FinalPart() const;
   // Updates what `state` says of early stopping.
   absl::StatusOr<bool> ShouldStop(const Evaluation& evaluation, RunState* state);
   // Updates what `plateau` says of the learning rates.

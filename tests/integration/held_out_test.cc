@@ -70,6 +70,26 @@ evaluate: {metrics: [rmse]}
   std::string job_;
 };
 
+TEST_CASE("eval measures the part that it is asked for", "[held-out]") {
+  const Trained model("{validation: 0.3, test: 0.1}");
+  const auto examples = [&model](const std::vector<std::string>& more, const std::string& part) {
+    const Result result = model.Eval(more);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    CHECK(model.Report()["part"] == part);
+    return model.Report()["examples"].get<int64_t>();
+  };
+  const int64_t test = examples({}, "test");
+  CHECK(examples({"--part", "test"}, "test") == test);
+  CHECK(examples({"--part", "validation"}, "validation") > test);
+  const Result key = model.Eval({"--set", "evaluate.part=validation"});
+  CHECK(key.code == 2);
+  CHECK_THAT(key.err, Contains("--part"));
+  const Result none = Trained("{test: 0.1}").Eval({"--part", "validation"});
+  CHECK(none.code == 2);
+  CHECK_THAT(none.err, Contains("the validation part has no rows"));
+}
+
 TEST_CASE("eval refuses rows that were put in another order, and says what to do", "[held-out]") {
   const std::string split = GENERATE("{test: 0.2}", "{validation: 0.2}", "{holdout_per: user}");
   CAPTURE(split);

@@ -64,6 +64,11 @@ void AddEvalCommand(CLI::App& app, Run* run) {
                 "stderr")
       ->type_name("FILE")
       ->excludes(follow);
+  c->add_option("--part", flags->part,
+                "the part that is evaluated, validation or test; else test, if the split keeps one")
+      ->check(CLI::IsMember({"validation", "test"}))
+      ->type_name("PART")
+      ->excludes(follow);
   c->add_flag("--allow-training-rows", flags->allow_training_rows,
               "also score data whose rows or split are not those of training: rows that the model "
               "was trained on may be among the scored ones, which makes it look better than it is");
