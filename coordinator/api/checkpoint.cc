@@ -88,29 +88,21 @@ absl::Status CheckpointManager::Find(const Usable& usable) {
   // The one that was found before need not be read again.
   const uint64_t verified = std::exchange(state_->found, false) ? state_->manifest.number : 0;
   state_->skipped.clear();
-  ASSIGN_OR_RETURN(std::vector<checkpoint::CheckpointEntry> entries,
-                   checkpoint::ListCheckpoints(state_->files.get(), state_->options.directory));
-  state_->newest = entries.empty() ? 0 : entries[0].number;
-  for (checkpoint::CheckpointEntry& entry : entries) {
-    absl::Status status = entry.manifest.status();
-    if (status.ok() && usable) status = usable(*entry.manifest);
-    if (status.ok()) {
-      status = entry.number == verified
-                   ? checkpoint::CheckSizes(state_->files.get(), entry.path, *entry.manifest)
-                   : checkpoint::VerifyCheckpoint(state_->files.get(), entry.path, *entry.manifest);
-    }
-    if (status.ok()) {
-      state_->found = true;
-      state_->manifest = *std::move(entry.manifest);
-      state_->path = entry.path;
-      return absl::OkStatus();
-    }
-    state_->skipped.push_back(std::move(status));
+  ASSIGN_OR_RETURN(checkpoint::ChosenCheckpoint chosen,
+                   checkpoint::ChooseCheckpoint(state_->files.get(), state_->options.directory,
+                                                {.usable = usable, .verified = verified}));
+  state_->newest = chosen.newest();
+  for (const checkpoint::CheckpointEntry& entry : chosen.skipped) {
+    state_->skipped.push_back(entry.manifest.status());
   }
-  if (entries.empty()) return absl::OkStatus();
-  return absl::DataLossError(
-      absl::StrCat("none of the ", entries.size(), " checkpoints in ", state_->options.directory,
-                   " can be used; the newest: ", state_->skipped[0].message()));
+  if (chosen.good) {
+    state_->found = true;
+    state_->manifest = *std::move(chosen.good->manifest);
+    state_->path = chosen.good->path;
+    return absl::OkStatus();
+  }
+  const absl::Status why = chosen.WhyNone(state_->options.directory);
+  return absl::IsNotFound(why) ? absl::OkStatus() : why;
 }
 
 namespace {

@@ -34,16 +34,16 @@ absl::Status CheckOut(const ExportFlags& flags) {
   return CheckOutputFile("--out", flags.out, OutputKind::kForced, InputsOf(*job));
 }
 
-absl::Status RunOnnx(const ExportFlags& flags) {
+absl::Status RunOnnx(const ExportFlags& flags, const SavedFlags& from) {
   if (!flags.variables.empty() || !flags.since.empty()) {
     return absl::InvalidArgumentError(
         "--to onnx writes the whole scoring function: it takes neither --variables nor --since");
   }
-  ASSIGN_OR_RETURN(const auto predictor, LoadPredictor(flags.from, /*verify=*/true));
+  ASSIGN_OR_RETURN(const auto predictor, LoadPredictor(from, /*verify=*/true));
   const std::string name = std::filesystem::path(flags.out).filename().string();
   ASSIGN_OR_RETURN(const exporter::OnnxFile file,
                    exporter::ToOnnx(*predictor, {name, flags.external_data}));
-  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
+  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(from));
   exporter::ExportOptions options;
   options.out = flags.out;
   options.replace = flags.force;
@@ -58,9 +58,8 @@ absl::Status RunOnnx(const ExportFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
-  RETURN_IF_ERROR(CheckOut(flags));
-  if (flags.to == "onnx") return RunOnnx(flags);
+absl::Status Run(const ExportFlags& flags, const SavedFlags& from, std::function<bool()> stopped) {
+  if (flags.to == "onnx") return RunOnnx(flags, from);
   if (flags.external_data) {
     return absl::InvalidArgumentError("--external-data belongs to --to onnx");
   }
@@ -70,8 +69,8 @@ absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
   options.variables = flags.variables;
   options.replace = flags.force;
   options.stopped = std::move(stopped);
-  ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(flags.from));
-  if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(flags.from.checkpoint_dir, &source));
+  ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(from));
+  if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(from.checkpoint_dir, &source));
   std::optional<model::SavedSource> base;
   if (!flags.since.empty()) {
     ASSIGN_OR_RETURN(base, exporter::OpenBase(source, flags.since));
@@ -97,7 +96,12 @@ absl::Status Run(const ExportFlags& flags, std::function<bool()> stopped) {
 int ExportCommand(const ExportFlags& flags) {
   std::atomic<bool> stopped{false};
   const InterruptScope scope([&stopped] { stopped = true; });
-  const absl::Status status = Run(flags, [&stopped] { return stopped.load(); });
+  absl::Status status = CheckOut(flags);
+  if (status.ok()) {
+    status = ReadSaved(flags.from, model::Verify::kBytes, [&](const SavedFlags& one) {
+      return Run(flags, one, [&stopped] { return stopped.load(); });
+    });
+  }
   if (status.ok()) return kExitDone;
   const int code = ComplainOfSaved(status);
   return absl::IsCancelled(status) ? static_cast<int>(kExitInterrupted) : code;

@@ -67,12 +67,20 @@ absl::Status UseVectors(const SavedFlags& from, model::NamedRows* table) {
   return predict::UseItemVectors(*predictor, table);
 }
 
+absl::StatusOr<model::NamedRows> OpenTable(const SavedFlags& from, const std::string& name) {
+  ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(from));
+  if (!from.verified) RETURN_IF_ERROR(model::VerifySource(source));
+  if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(from.checkpoint_dir, &source));
+  ASSIGN_OR_RETURN(auto table, model::NamedRows::Open(source, name));
+  RETURN_IF_ERROR(UseVectors(from, &table));
+  return table;
+}
+
 absl::Status Nearest(const NearestFlags& flags) {
-  ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(flags.from));
-  RETURN_IF_ERROR(model::VerifySource(source));
-  if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(flags.from.checkpoint_dir, &source));
-  ASSIGN_OR_RETURN(auto table, model::NamedRows::Open(source, flags.table));
-  RETURN_IF_ERROR(UseVectors(flags.from, &table));
+  ASSIGN_OR_RETURN(const model::NamedRows table,
+                   ReadSaved(flags.from, model::Verify::kBytes, [&flags](const SavedFlags& one) {
+                     return OpenTable(one, flags.table);
+                   }));
   ASSIGN_OR_RETURN(const std::vector<Question> questions, Questions(flags));
   const auto pool =
       env::NewComputePool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())));

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <cstdio>
+
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/model/saved_inputs.h"
@@ -22,6 +24,8 @@ const model::ManifestKind& KeptAs(const SavedFlags& flags) {
   return flags.model_dir.empty() ? model::kSavedInputs : model::kSavedModel;
 }
 
+void NoteOnStderr(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }
+
 absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags) {
   AllowManyFiles();
   if (!flags.model_dir.empty()) return model::SavedSource::OpenModel(flags.model_dir);
@@ -37,10 +41,13 @@ absl::StatusOr<std::unique_ptr<predict::Predictor>> LoadPredictor(
         flags.model_dir,
         {.row_format = row_format, .verify = verify, .open_cluster = open_cluster});
   }
-  return predict::Predictor::LoadCheckpoint({.directory = flags.checkpoint_dir,
-                                             .number = flags.checkpoint,
-                                             .row_format = row_format,
-                                             .open_cluster = open_cluster});
+  return ReadSaved(flags, model::Verify::kBytes, [&](const SavedFlags& one) {
+    return predict::Predictor::LoadCheckpoint({.directory = one.checkpoint_dir,
+                                               .number = one.checkpoint,
+                                               .verified = one.verified,
+                                               .row_format = row_format,
+                                               .open_cluster = open_cluster});
+  });
 }
 
 int ComplainOfSaved(const absl::Status& status) {
@@ -65,7 +72,7 @@ void AddSavedFlags(CLI::App* command, SavedFlags* flags) {
   from->require_option(1);
   command
       ->add_option("--checkpoint", flags->checkpoint,
-                   "the checkpoint of this number; else the newest")
+                   "the checkpoint of this number; else the newest that is good")
       ->needs(directory)
       ->type_name("N");
 }

@@ -88,8 +88,8 @@ void Print(const model::SavedVariable& variable, const model::TableStat& stat) {
   }
 }
 
-absl::Status Stat(const TableStatFlags& flags) {
-  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(flags.from));
+absl::Status Stat(const TableStatFlags& flags, const SavedFlags& from) {
+  ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(from));
   std::vector<std::string> names = flags.names;
   for (const model::SavedVariable& v : source.variables()) {
     if (flags.names.empty() && v.table) names.push_back(v.name);
@@ -114,15 +114,13 @@ absl::Status Stat(const TableStatFlags& flags) {
 // A table with the words of its ids.
 class NamedTable {
  public:
-  static absl::StatusOr<NamedTable> Open(const TableLookupFlags& flags) {
-    ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(flags.from));
-    if (source.is_checkpoint()) {
-      RETURN_IF_ERROR(model::NameRows(flags.from.checkpoint_dir, &source));
-    }
-    ASSIGN_OR_RETURN(model::SavedRows rows, source.Open(flags.table));
+  static absl::StatusOr<NamedTable> Open(const SavedFlags& from, const std::string& name) {
+    ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(from));
+    if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(from.checkpoint_dir, &source));
+    ASSIGN_OR_RETURN(model::SavedRows rows, source.Open(name));
     if (!rows.variable().table) {
       return absl::InvalidArgumentError(
-          absl::StrCat("variable ", data::Quoted(flags.table), " is no table"));
+          absl::StrCat("variable ", data::Quoted(name), " is no table"));
     }
     NamedTable table(std::move(rows));
     ASSIGN_OR_RETURN(table.names_, model::RowNames::Read(source, table.rows_.variable()));
@@ -227,7 +225,11 @@ void Print(const NamedTable& table, const FoundRow& row) {
 }
 
 absl::Status Lookup(const TableLookupFlags& flags) {
-  ASSIGN_OR_RETURN(const NamedTable table, NamedTable::Open(flags));
+  // A few rows, without the bytes of all the others.
+  ASSIGN_OR_RETURN(const NamedTable table,
+                   ReadSaved(flags.from, model::Verify::kSizes, [&flags](const SavedFlags& one) {
+                     return NamedTable::Open(one, flags.table);
+                   }));
   ASSIGN_OR_RETURN(const std::vector<FoundRow> found, FindRows(table, flags));
   ordered_json json = ordered_json::array();
   for (size_t i = 0; i < found.size(); ++i) {
@@ -245,7 +247,9 @@ absl::Status Lookup(const TableLookupFlags& flags) {
 }  // namespace
 
 int TableStatCommand(const TableStatFlags& flags) {
-  const absl::Status status = Stat(flags);
+  const absl::Status status =
+      ReadSaved(flags.from, model::Verify::kSizes,
+                [&flags](const SavedFlags& one) { return Stat(flags, one); });
   return status.ok() ? static_cast<int>(kExitDone) : ComplainOfSaved(status);
 }
 

@@ -3,12 +3,15 @@
 #include "coordinator/predict/predictor.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/local_function.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/model/chosen_checkpoint.h"
 #include "coordinator/model/item_model.h"
 #include "coordinator/model/model_parts.h"
 #include "coordinator/model/saved_inputs.h"
@@ -19,6 +22,7 @@
 #include "coordinator/model/unreplaced.h"
 #include "coordinator/predict/rows_to_predict.h"
 #include "kernels/register.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/env/file_system.h"
@@ -72,13 +76,27 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadOnce(const std::string
 }
 
 absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadCheckpoint(const CheckpointPlace& place) {
+  if (place.number) return LoadOneCheckpoint(place);
+  const auto note = [](const std::string& text) { LogWarning(text); };
+  return model::ReadChosen(place.directory, model::Verify::kBytes, note,
+                           [&place](std::optional<uint64_t> number) {
+                             CheckpointPlace one = place;
+                             one.number = number;
+                             one.verified = number.has_value();
+                             return LoadOneCheckpoint(one);
+                           });
+}
+
+absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadOneCheckpoint(
+    const CheckpointPlace& place) {
   ASSIGN_OR_RETURN(model::SavedSource source,
                    model::SavedSource::OpenCheckpoint(place.directory, place.number));
   ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
                    checkpoint::ReadManifest(env::NewRealFileSystem().get(), source.path()));
   const std::string inputs = model::InputsOf(place.directory);
   RETURN_IF_ERROR(model::CheckInputsFit(inputs, manifest, source.path()));
-  if (place.open_cluster != nullptr) {  // else each file is verified as it is read
+  // Else each file is verified as it is read.
+  if (place.open_cluster != nullptr && !place.verified) {
     RETURN_IF_ERROR(
         checkpoint::VerifyCheckpoint(env::NewRealFileSystem().get(), source.path(), manifest));
   }

@@ -48,10 +48,11 @@ struct SharedInputs {
   std::shared_ptr<const data::Dataset> data;
 };
 
-// A directory of checkpoints with a number, or the directory of one checkpoint.
+// A directory of checkpoints, or the directory of one checkpoint.
 struct CheckpointPlace {
   std::string directory;
-  std::optional<uint64_t> number = std::nullopt;  // else the newest whose manifest is good
+  std::optional<uint64_t> number = std::nullopt;  // else the newest that is good
+  bool verified = false;                          // the bytes of all its files were, just now
   // The tables of other checkpoints of the job, which share memory; may be null.
   std::shared_ptr<model::CheckpointTables> tables = nullptr;
   std::string row_format = {};  // as in LoadOptions
@@ -98,8 +99,9 @@ class Predictor {
   // a directory that is replaced again and again meanwhile.
   static absl::StatusOr<std::unique_ptr<Predictor>> Load(const std::string& directory,
                                                          const LoadOptions& options = {});
-  // The same for a checkpoint, whose files are verified against their checksums as they are read,
-  // and the inputs beside it (see model/saved_inputs.h). Errors: also those of CheckInputsFit.
+  // The same for a checkpoint, whose files are verified against their checksums, and the inputs
+  // beside it (see model/saved_inputs.h). Without a number, the log has what is wrong with newer
+  // ones. Errors: also those of CheckInputsFit and ChooseNumber.
   static absl::StatusOr<std::unique_ptr<Predictor>> LoadCheckpoint(const CheckpointPlace& place);
 
   const job::JobSpec& job() const { return job_; }
@@ -185,6 +187,8 @@ class Predictor {
   absl::Status BuildFunctions(const proto::DatasetSpec& spec);
   absl::Status BuildItemFunctions(const proto::DatasetSpec& spec, const model::ModelParts& parts);
   bool says_items() const { return says_ == job::PredictionKind::kRank; }
+  // The place has a number, or is one checkpoint.
+  static absl::StatusOr<std::unique_ptr<Predictor>> LoadOneCheckpoint(const CheckpointPlace& place);
   static absl::StatusOr<std::unique_ptr<Predictor>> LoadOnce(const std::string& directory,
                                                              const LoadOptions& options);
   absl::StatusOr<graph::Function> BuildOne(const char* name, const BuildGraph& build) const;

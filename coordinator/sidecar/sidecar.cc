@@ -20,6 +20,12 @@ bool IsOfCheckpoint(const absl::Status& status) {
          absl::IsInvalidArgument(status) || absl::IsNotFound(status);
 }
 
+// What keeps the files of a checkpoint from being read is of the checkpoint, too: a bad block of
+// the disk is there the next time.
+absl::Status OfCheckpoint(const absl::Status& status) {
+  return status.ok() || IsOfCheckpoint(status) ? status : absl::DataLossError(status.message());
+}
+
 bool IsFinished(const checkpoint::Manifest& manifest) {
   const auto state = runner::ParseRunState(manifest.job_state);
   return state.ok() && state->finished;
@@ -85,8 +91,9 @@ absl::StatusOr<bool> Sidecar::EvaluateOne(const model::SeenCheckpoint& found) {
   }
   RETURN_IF_ERROR(taken.status());
   const auto manifest = checkpoint::ReadManifest(files_, *taken);
-  const auto evaluation = manifest.ok() ? Measure(*taken, *manifest)
-                                        : absl::StatusOr<runner::Evaluation>(manifest.status());
+  const auto evaluation = manifest.ok()
+                              ? Measure(*taken, *manifest)
+                              : absl::StatusOr<runner::Evaluation>(OfCheckpoint(manifest.status()));
   if (!evaluation.ok()) {
     RETURN_IF_ERROR(directory_.LetGo());
     const auto detail = GetDetail(evaluation.status());
@@ -130,7 +137,7 @@ absl::Status Sidecar::OpenSession() {
 absl::StatusOr<runner::Evaluation> Sidecar::Measure(const std::string& taken,
                                                     const checkpoint::Manifest& manifest) {
   RETURN_IF_ERROR(model::CheckInputsFit(directory_.inputs(), manifest, taken));
-  RETURN_IF_ERROR(checkpoint::VerifyCheckpoint(files_, taken, manifest));
+  RETURN_IF_ERROR(OfCheckpoint(checkpoint::VerifyCheckpoint(files_, taken, manifest)));
   RETURN_IF_ERROR(OpenSession());
   std::shared_ptr<EvaluationSession> session;
   {

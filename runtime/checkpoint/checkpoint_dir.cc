@@ -1,5 +1,6 @@
 // What lies in a directory of checkpoints; see manifest.h.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -114,25 +115,84 @@ absl::Status VerifyCheckpoint(env::FileSystem* files, const std::string& path,
   return absl::OkStatus();
 }
 
+uint64_t ChosenCheckpoint::newest() const {
+  if (!skipped.empty()) return skipped[0].number;
+  return good ? good->number : 0;
+}
+
+std::vector<std::string> ChosenCheckpoint::Notes() const {
+  std::vector<std::string> notes;
+  for (const CheckpointEntry& entry : skipped) {
+    notes.push_back(absl::StrCat("not used: ", entry.manifest.status().message()));
+    if (good)
+      absl::StrAppend(&notes.back(), "; ", CheckpointName(good->number), " is used instead");
+  }
+  return notes;
+}
+
+absl::Status ChosenCheckpoint::WhyNone(const std::string& directory) const {
+  if (skipped.empty()) {
+    return absl::NotFoundError(absl::StrCat(directory, " holds no checkpoint"));
+  }
+  return absl::DataLossError(
+      absl::StrCat("none of the ", skipped.size(), " checkpoints in ", directory,
+                   " can be used; the newest: ", skipped[0].manifest.status().message()));
+}
+
+namespace {
+
+absl::Status CheckGood(env::FileSystem* files, const CheckpointEntry& entry,
+                       const ChooseOptions& options) {
+  RETURN_IF_ERROR(entry.manifest.status());
+  if (options.usable) RETURN_IF_ERROR(options.usable(*entry.manifest));
+  const bool verified = options.verified != 0 && entry.number == options.verified;
+  return options.sizes_only || verified ? CheckSizes(files, entry.path, *entry.manifest)
+                                        : VerifyCheckpoint(files, entry.path, *entry.manifest);
+}
+
+// Nullopt: one that was listed is gone.
+absl::StatusOr<std::optional<ChosenCheckpoint>> ChooseOnce(env::FileSystem* files,
+                                                           const std::string& directory,
+                                                           const ChooseOptions& options) {
+  ChosenCheckpoint chosen;
+  ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(files, directory));
+  for (CheckpointEntry& entry : entries) {
+    const absl::Status wrong = CheckGood(files, entry, options);
+    if (wrong.ok()) {
+      chosen.good = std::move(entry);
+      break;
+    }
+    if (!files->Exists(entry.path)) return std::optional<ChosenCheckpoint>();
+    entry.manifest = wrong;
+    chosen.skipped.push_back(std::move(entry));
+  }
+  return std::optional<ChosenCheckpoint>(std::move(chosen));
+}
+
+}  // namespace
+
+absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(env::FileSystem* files,
+                                                  const std::string& directory,
+                                                  const ChooseOptions& options) {
+  constexpr int kMostLooks = 8;
+  for (int look = 0; look < kMostLooks; ++look) {
+    ASSIGN_OR_RETURN(auto chosen, ChooseOnce(files, directory, options));
+    if (chosen) return *std::move(chosen);
+  }
+  return absl::UnavailableError(absl::StrCat(
+      directory, ": ", kMostLooks, " times a checkpoint was removed while it was read; a job that ",
+      "keeps more of them (`checkpoint.keep`) leaves more time"));
+}
+
 absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(env::FileSystem* files,
                                                      const std::string& directory,
                                                      std::vector<absl::Status>* skipped) {
-  ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(files, directory));
-  if (entries.empty()) {
-    return absl::NotFoundError(absl::StrCat(directory, " holds no checkpoint"));
+  ASSIGN_OR_RETURN(ChosenCheckpoint chosen, ChooseCheckpoint(files, directory));
+  for (const CheckpointEntry& entry : chosen.skipped) {
+    if (skipped != nullptr) skipped->push_back(entry.manifest.status());
   }
-  absl::Status newest;
-  for (CheckpointEntry& entry : entries) {
-    const absl::Status wrong = entry.manifest.ok()
-                                   ? VerifyCheckpoint(files, entry.path, *entry.manifest)
-                                   : entry.manifest.status();
-    if (wrong.ok()) return std::move(entry);
-    if (newest.ok()) newest = wrong;
-    if (skipped != nullptr) skipped->push_back(wrong);
-  }
-  return absl::DataLossError(absl::StrCat("none of the ", entries.size(), " checkpoints in ",
-                                          directory,
-                                          " is good; of the newest: ", newest.message()));
+  if (!chosen.good) return chosen.WhyNone(directory);
+  return *std::move(chosen.good);
 }
 
 absl::Status PruneCheckpoints(env::FileSystem* files, const std::string& directory, int keep,

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -113,8 +114,33 @@ absl::Status CheckSizes(env::FileSystem* files, const std::string& path, const M
 absl::Status VerifyCheckpoint(env::FileSystem* files, const std::string& path,
                               const Manifest& manifest);
 
-// The newest checkpoint that verifies; `skipped` gets the errors of newer ones. Errors: NotFound
-// when there are no checkpoints; DataLoss when none of them is good.
+// Which checkpoint of a directory is used: by a job that goes on, and by whoever reads the newest.
+struct ChosenCheckpoint {
+  std::optional<CheckpointEntry> good;   // the newest that is good
+  std::vector<CheckpointEntry> skipped;  // newer ones, newest first; `manifest` has what is wrong
+
+  // The number of the newest one, good or not; 0: there is none.
+  uint64_t newest() const;
+  // "not used: <what is wrong>; checkpoint-000007 is used instead", for each that was skipped.
+  std::vector<std::string> Notes() const;
+  // Why there is no good one. NotFound when there are no checkpoints; DataLoss, with what is wrong
+  // with the newest.
+  absl::Status WhyNone(const std::string& directory) const;
+};
+struct ChooseOptions {
+  // What else a good one has to be; may be null.
+  std::function<absl::Status(const Manifest&)> usable = nullptr;
+  uint64_t verified = 0;    // the number of one whose bytes were verified before: its sizes will do
+  bool sizes_only = false;  // of all of them: reads no file but manifests
+};
+// The newest checkpoint whose files verify. One that is removed while it is read, because the job
+// goes on and has newer ones, is no damaged one: the directory is looked at again. Errors: when the
+// directory cannot be listed; Unavailable when that happens again and again.
+absl::StatusOr<ChosenCheckpoint> ChooseCheckpoint(env::FileSystem* files,
+                                                  const std::string& directory,
+                                                  const ChooseOptions& options = {});
+
+// The good one of it; `skipped` gets the errors of newer ones. Errors: also those of WhyNone.
 absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(env::FileSystem* files,
                                                      const std::string& directory,
                                                      std::vector<absl::Status>* skipped);

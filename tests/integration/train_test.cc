@@ -148,8 +148,8 @@ TEST_CASE("eval says of a checkpoint what it says of the model", "[train]") {
     file.put(static_cast<char>(byte ^ 0x80));
   }
   for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"eval", "--checkpoint-dir", saved},
-        {"nearest", "--checkpoint-dir", saved, "x"},
+       {std::vector<std::string>{"eval", "--checkpoint-dir", newest.path},
+        {"nearest", "--checkpoint-dir", newest.path, "x"},
         {"train", job, "--in-process", "--init-from", saved}}) {
     const auto damaged = Coxswain(command);
     CAPTURE(command, damaged.out, damaged.err);

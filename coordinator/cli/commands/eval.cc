@@ -49,7 +49,7 @@ void AddEvalCommand(CLI::App& app, Run* run) {
                        "or of a directory that is one")
           ->type_name("DIR");
   c->add_option("--checkpoint", flags->from.checkpoint,
-                "the checkpoint of this number; else the newest")
+                "the checkpoint of this number; else the newest that is good")
       ->needs(checkpoints)
       ->type_name("N");
   CLI::Option* const follow =

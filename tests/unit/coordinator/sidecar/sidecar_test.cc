@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/model/saved_model.h"
+#include "tests/testing/forwarding.h"
 #include "tests/testing/training_job.h"
 
 namespace coxswain::sidecar {
@@ -250,6 +252,30 @@ TEST_CASE("sidecar: a damaged checkpoint is told once, and the next one is evalu
   fs::remove_all(f.job.directory() + "/checkpoint-000001");
   f.job.Steps(2);
   CHECK(Must(f.sidecar->Look()) == 1);
+  CHECK(f.reports[0].number == 2);
+}
+
+// A bad block: the disk cannot read the rows of this checkpoint.
+class BadDisk final : public testing::ForwardingFileSystem {
+ public:
+  absl::StatusOr<Buffer> Map(const std::string& path) override {
+    if (absl::StrContains(path, "/checkpoint-000001/")) {
+      return absl::InternalError(absl::StrCat("cannot read ", path, ": Input/output error"));
+    }
+    return ForwardingFileSystem::Map(path);
+  }
+};
+
+TEST_CASE("sidecar: a checkpoint that the disk cannot read is passed over", "[sidecar]") {
+  Following f;
+  f.system = std::make_unique<BadDisk>();
+  f.Begin();
+  f.job.Steps(2);
+  CHECK(Must(f.sidecar->Look()) == 0);
+  f.job.Steps(2);
+  CHECK(Must(f.sidecar->Look()) == 1);
+  REQUIRE(f.notes.size() == 1);
+  CHECK_THAT(f.notes[0], Contains("checkpoint-000001") && Contains("Input/output error"));
   CHECK(f.reports[0].number == 2);
 }
 

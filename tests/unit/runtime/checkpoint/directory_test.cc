@@ -230,6 +230,56 @@ TEST_CASE("the newest good checkpoint is found past damaged ones, which are told
   CHECK(absl::StrContains(none.status().message(), c.ManifestFile(4)));
 }
 
+// A job that goes on: when a rows file is first looked at, and `times` in all, the newest
+// checkpoint goes and another one comes.
+class PruningFileSystem final : public testing::ForwardingFileSystem {
+ public:
+  PruningFileSystem(std::string directory, uint64_t newest, int times)
+      : directory_(std::move(directory)), newest_(newest), times_(times) {}
+  absl::StatusOr<uint64_t> Size(const std::string& path) override {
+    if (times_-- > 0) {
+      WriteCheckpoint(this, directory_, newest_ + 1);
+      fs::remove_all(absl::StrCat(directory_, "/", CheckpointName(newest_++)));
+    }
+    return ForwardingFileSystem::Size(path);
+  }
+
+ private:
+  const std::string directory_;
+  uint64_t newest_;
+  int times_;
+};
+
+TEST_CASE("a checkpoint that the job removes while it is read is not taken for a damaged one",
+          "[checkpoint]") {
+  Checkpoints c({5});
+  PruningFileSystem once(c.dir(), 5, 1);
+  const auto chosen = ChooseCheckpoint(&once, c.dir());
+  REQUIRE(chosen.ok());
+  REQUIRE(chosen->good);
+  CHECK(chosen->good->number == 6);
+  CHECK(chosen->skipped.empty());
+  PruningFileSystem always(c.dir(), 6, 1000);
+  const absl::Status never = ChooseCheckpoint(&always, c.dir()).status();
+  CHECK(never.code() == absl::StatusCode::kUnavailable);
+  CHECK(absl::StrContains(never.message(), c.dir()));
+}
+
+TEST_CASE("what is said of damaged checkpoints tells which one is used instead", "[checkpoint]") {
+  Checkpoints c({1, 2, 3});
+  c.Flip(c.File(3, 1));
+  const auto chosen = ChooseCheckpoint(c.files(), c.dir());
+  REQUIRE(chosen.ok());
+  CHECK(chosen->newest() == 3);
+  REQUIRE(chosen->Notes().size() == 1);
+  CHECK(absl::StartsWith(chosen->Notes()[0], "not used: " + c.File(3, 1) + ": wanted CRC-32 "));
+  CHECK(absl::EndsWith(chosen->Notes()[0], "; checkpoint-000002 is used instead"));
+  // By sizes alone an altered byte is not seen, a missing file is.
+  CHECK(ChooseCheckpoint(c.files(), c.dir(), {.sizes_only = true})->good->number == 3);
+  fs::remove(c.File(3, 1));
+  CHECK(ChooseCheckpoint(c.files(), c.dir(), {.sizes_only = true})->good->number == 2);
+}
+
 TEST_CASE("pruning keeps the newest ones and removes what was unfinished", "[checkpoint]") {
   Checkpoints c({1, 2, 3, 4, 5});
   c.Put("checkpoint-000006.tmp/shard-00001.safetensors", "half");
