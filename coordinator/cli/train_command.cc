@@ -17,6 +17,7 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/kept_inputs.h"
 #include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/report_output.h"
@@ -197,18 +198,6 @@ model::SavedModelInfo InfoOf(const TrainFlags& flags, const std::string& job_tex
   return info;
 }
 
-// Writes the files that predictions from checkpoints need. If this fails, training goes on.
-void SaveInputs(const TrainFlags& flags, const std::string& job_text, runner::JobRunner* runner,
-                const CheckpointManager* checkpoints) {
-  if (checkpoints == nullptr) return;
-  const std::string& directory = checkpoints->options().directory;
-  const absl::Status saved =
-      model::SaveInputs(runner->data(), runner->job(), InfoOf(flags, job_text), directory);
-  if (saved.ok()) return;
-  std::fprintf(stderr, "note: nothing can follow the checkpoints in %s (serve, predict): %s\n",
-               directory.c_str(), std::string(saved.message()).c_str());
-}
-
 absl::Status Save(const TrainFlags& flags, const std::string& job_text,
                   const runner::JobResult& result, runner::JobRunner* runner,
                   const std::string& directory) {
@@ -317,6 +306,29 @@ std::string DescribeFiles(int64_t epoch, const runner::FollowedEpoch& come) {
                                     : " other files\n");
 }
 
+runner::RunEvents MakeRunEvents(Display* display, const std::shared_ptr<KeptInputs>& inputs) {
+  runner::RunEvents events;
+  events.on_data = [display](const job::JobSpec& j, const data::Dataset& d) {
+    display->ShowText(absl::StrCat(DescribeUnused(j), DescribeLabels(j, d)));
+  };
+  events.on_progress = [display, inputs](const runner::Progress& p) {
+    inputs->Look();
+    display->ShowProgress(p);
+  };
+  events.on_evaluation = [display](const runner::Evaluation& e) { display->ShowEvaluation(e); };
+  events.on_rate = [display](double factor) {
+    display->ShowText(absl::StrCat("learning rates are times ", factor, " from here on\n"));
+  };
+  events.on_warm_start = [display](const model::WarmStart& w) { display->ShowText(w.ToString()); };
+  events.on_initial_rows = [display](const model::InitialRows& rows) {
+    display->ShowText(absl::StrCat(rows.ToString(), "\n"));
+  };
+  events.on_files = [display](int64_t epoch, const runner::FollowedEpoch& come) {
+    display->ShowText(DescribeFiles(epoch, come));
+  };
+  return events;
+}
+
 // `*resumable`: the job was interrupted and can go on.
 absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Display* display,
                          bool* resumable) {
@@ -337,7 +349,15 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   ASSIGN_OR_RETURN(const auto checkpoints, OpenCheckpoints(job, flags, daemons));
   ClusterOptions options = MakeClusterOptions(job, flags.where);
   if (checkpoints != nullptr) options.min_epoch = checkpoints->min_epoch();
-  options.on_event = [display](const ClusterEvent& e) { display->ShowEvent(e); };
+  // Shared: the cluster's thread may outlast the job's.
+  const auto inputs = std::make_shared<KeptInputs>([display](const std::string& note) {
+    display->Clear();
+    std::fprintf(stderr, "%s\n", note.c_str());
+  });
+  options.on_event = [display, inputs](const ClusterEvent& e) {
+    if (e.kind == ClusterEvent::Kind::kCheckpoint) inputs->CheckpointWritten();
+    display->ShowEvent(e);
+  };
   display->set_log_every(job.train.log_every);
   ClusterReload reload(flags.where.cluster_file, [display](const std::string& text) {
     display->Clear();
@@ -351,29 +371,19 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   if (!flags.trace.empty()) {
     ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));
   }
-  runner::RunEvents events;
-  events.on_data = [display](const job::JobSpec& j, const data::Dataset& d) {
-    display->ShowText(absl::StrCat(DescribeUnused(j), DescribeLabels(j, d)));
-  };
-  events.on_progress = [display](const runner::Progress& p) { display->ShowProgress(p); };
-  events.on_evaluation = [display](const runner::Evaluation& e) { display->ShowEvaluation(e); };
-  events.on_rate = [display](double factor) {
-    display->ShowText(absl::StrCat("learning rates are times ", factor, " from here on\n"));
-  };
-  events.on_warm_start = [display](const model::WarmStart& w) { display->ShowText(w.ToString()); };
-  events.on_initial_rows = [display](const model::InitialRows& rows) {
-    display->ShowText(absl::StrCat(rows.ToString(), "\n"));
-  };
-  events.on_files = [display](int64_t epoch, const runner::FollowedEpoch& come) {
-    display->ShowText(DescribeFiles(epoch, come));
-  };
-  runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
+  runner::JobRunner runner(cluster, job, MakeRunEvents(display, inputs), checkpoints.get());
   runner.InitFrom({flags.init_from, *names, flags.init_slots != "none"});
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(flags, &runner)));
-  SaveInputs(flags, job_text, &runner, checkpoints.get());
+  if (checkpoints != nullptr) {
+    const std::string& directory = checkpoints->options().directory;
+    inputs->Begin(directory, [&flags, &job_text, &runner, directory] {
+      return model::SaveInputs(runner.data(), runner.job(), InfoOf(flags, job_text), directory);
+    });
+  }
   absl::StatusOr<runner::JobResult> result = runner.Train();
+  inputs->Look();
   *resumable = runner.resumable();
   display->Clear();
   const absl::Status traced = FinishTrace(flags, trace.get());

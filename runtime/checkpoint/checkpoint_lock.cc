@@ -47,6 +47,7 @@ class CheckpointLock final : public env::FileLock {
 
   bool Held() override {
     const absl::MutexLock locked(&mu_);
+    MakeAgain();
     if (lock_->Held()) return true;
     const CheckpointHolder other = ReadCheckpointHolder(files_.get(), directory_);
     // One without a session may have come when a newer one was over.
@@ -63,6 +64,16 @@ class CheckpointLock final : public env::FileLock {
   }
 
  private:
+  // Somebody has removed the file, as by an `rm -rf` of the directory: without it nothing would
+  // keep another job out. One that came first has the lock.
+  void MakeAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (!files_->Exists(directory_) || files_->Exists(FileOf(directory_))) return;
+    auto again = files_->Lock(FileOf(directory_), ToJson(me_));
+    if (!again.ok()) return;
+    LogWarning(FileOf(directory_), " was removed; it is made again");
+    lock_ = *std::move(again);
+  }
+
   const std::shared_ptr<env::FileSystem> files_;
   const std::string directory_;
   const CheckpointHolder me_;

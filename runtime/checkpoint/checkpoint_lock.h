@@ -35,8 +35,9 @@ absl::StatusOr<std::shared_ptr<env::FileLock>> LockCheckpoints(
     const CheckpointHolder& me);
 // The same, also from an older session with the same daemons. `had`: the lock that this process
 // has, whose epoch was not known; may be null. The lock that is returned takes itself back from an
-// older session when it is asked whether it is held. Once it is not, another coordinator has had
-// the daemons, and what they hold is its own.
+// older session when it is asked whether it is held, and makes its file again where somebody has
+// removed that. Once it is not held, another coordinator has had the daemons, and what they hold is
+// its own.
 absl::StatusOr<std::shared_ptr<env::FileLock>> TakeCheckpoints(
     std::shared_ptr<env::FileSystem> files, const std::string& directory,
     const CheckpointHolder& me, const std::shared_ptr<env::FileLock>& had);

@@ -324,6 +324,29 @@ TEST_CASE("a damaged newest checkpoint is named and the one before is used", "[r
   runs.CheckWhole(/*resumes=*/1);
 }
 
+TEST_CASE(
+    "checkpoints that are removed while the job runs come again, with all that belongs to them",
+    "[resume]") {
+  Runs runs(/*epochs=*/1000000, /*evaluate_every=*/1000000);
+  Process job(runs.Command({"--in-process"}));
+  REQUIRE(job.WaitForError(Written(2)));
+  fs::remove_all(runs.directory());
+  REQUIRE(job.WaitForError("inputs was removed; it is written again"));
+  // Nobody else comes into the directory.
+  std::vector<std::string> second = runs.Command({"--in-process", "--connect-timeout", "0.1"});
+  const auto refused = Run(second);
+  CAPTURE(refused.err);
+  CHECK(refused.code == 4);
+  job.Kill(SIGINT);
+  const auto ended = job.Wait();
+  CAPTURE(ended.err);
+  REQUIRE(ended.code == 75);
+  const auto predicted = Coxswain({"predict", "--checkpoint-dir", runs.directory(), "--input",
+                                   runs.files().Write("rows.csv", "user,item\nu1,i1\n")});
+  CAPTURE(predicted.err);
+  CHECK(predicted.code == 0);
+}
+
 TEST_CASE("what cannot be resumed ends with code 2 and says why", "[resume]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files), directory = files.Path("checkpoints");

@@ -54,6 +54,23 @@ TEST_CASE("checkpoints are taken from an older session with the same daemons, an
   CHECK(ReadCheckpointHolder(files.get(), dir.Path("")).epoch == 5);
 }
 
+TEST_CASE("a lock whose file was removed is made again, unless another job came first",
+          "[checkpoint]") {
+  const DataFiles dir;
+  const std::shared_ptr<env::FileSystem> files = env::NewRealFileSystem();
+  const std::string path = dir.Path(".lock");
+  const auto lock = MustTake(files, dir, Coordinator(1, 4));
+  REQUIRE(files->RemoveAll(path).ok());
+  CHECK(lock->Held());
+  CHECK(ReadCheckpointHolder(files.get(), dir.Path("")).pid == 1);
+  CHECK(absl::IsUnavailable(
+      TakeCheckpoints(files, dir.Path(""), Coordinator(2, 9, "ps1:7000"), nullptr).status()));
+  REQUIRE(files->RemoveAll(path).ok());
+  const auto other = MustTake(files, dir, Coordinator(2, 9, "ps1:7000"));
+  CHECK_FALSE(lock->Held());
+  CHECK(other->Held());
+}
+
 TEST_CASE("checkpoints that an older session took nevertheless are taken back", "[checkpoint]") {
   const DataFiles dir;
   const std::shared_ptr<env::FileSystem> files = env::NewRealFileSystem();
