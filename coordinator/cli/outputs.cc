@@ -76,17 +76,22 @@ bool LooksLikeTrace(const std::string& path) {
   return file.read(begin, sizeof(begin)) && begin[0] == '[' && begin[1] == '\n';
 }
 
-// Makes a file in the folder and removes it again.
-absl::Status TryFolder(const fs::path& folder) {
+// Makes a file in the folder and removes it again. Returns the system's error, 0 for none.
+int ErrorInFolder(const fs::path& folder) {
   std::string path = (folder / ".coxswain-XXXXXX").string();
   const int fd = mkostemp(path.data(), O_CLOEXEC);
-  if (fd < 0) return env::SystemError(errno, "write in", folder.string());
+  if (fd < 0) return errno;
   unlink(path.c_str());  // at once: who is killed meanwhile leaves nothing
   const std::string bytes(kProbeBytes, 'x');
   const ssize_t written = write(fd, bytes.data(), bytes.size());
   int error = written < 0 ? errno : written < static_cast<ssize_t>(bytes.size()) ? ENOSPC : 0;
   if (error == 0 && fsync(fd) != 0) error = errno;
   close(fd);
+  return error;
+}
+
+absl::Status TryFolder(const fs::path& folder) {
+  const int error = ErrorInFolder(folder);
   return error == 0 ? absl::OkStatus() : env::SystemError(error, "write in", folder.string());
 }
 
@@ -214,15 +219,35 @@ absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory) {
                    ", which is replaced as a whole: name another place"));
 }
 
-absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& path) {
+namespace {
+
+absl::Status MakeOutputDirectory(absl::string_view flag, const std::string& path) {
   RETURN_IF_ERROR(CheckOfThisMachine(flag, path));
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_directory(path, error)) {
     return config::ConfigurationError(absl::StrCat(flag, " ", path, ": it is no directory"));
   }
-  absl::Status status = env::NewRealFileSystem()->MakeDirs(path);
-  if (status.ok()) status = TryFolder(path);
-  return status.ok() ? status : No(flag, path, status.message());
+  const absl::Status made = env::NewRealFileSystem()->MakeDirs(path);
+  return made.ok() ? made : No(flag, path, made.message());
+}
+
+}  // namespace
+
+absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& path) {
+  RETURN_IF_ERROR(MakeOutputDirectory(flag, path));
+  const absl::Status tried = TryFolder(path);
+  return tried.ok() ? tried : No(flag, path, tried.message());
+}
+
+absl::StatusOr<std::string> CheckCheckpointDirectory(absl::string_view flag,
+                                                     const std::string& path) {
+  RETURN_IF_ERROR(MakeOutputDirectory(flag, path));
+  const int error = ErrorInFolder(path);
+  if (error == 0) return std::string();
+  const absl::Status tried = env::SystemError(error, "write in", path);
+  if (error != ENOSPC && error != EDQUOT) return No(flag, path, tried.message());
+  return absl::StrCat(flag, " ", path, " is full: checkpoints fail until there is room (",
+                      tried.message(), ")");
 }
 
 absl::Status CheckOutsideSaved(const NamedPath& path) {

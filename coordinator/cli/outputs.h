@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "coordinator/job/job_spec.h"
 
@@ -45,6 +46,11 @@ absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory);
 
 // Whether files can be made in `flag`'s directory; it is made with those above it, as it will be.
 absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& path);
+// The same for a directory of checkpoints; but that its disk is full, or a quota reached, is no
+// error: a job goes on without newer ones, and room may be made meanwhile. It is a warning, which
+// is returned; else the text is empty.
+absl::StatusOr<std::string> CheckCheckpointDirectory(absl::string_view flag,
+                                                     const std::string& path);
 
 // All of it, also where one write takes only a part; `name` is for the error.
 absl::Status WriteAll(int fd, const std::string& text, const std::string& name);

@@ -87,10 +87,18 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const job::Jo
         " wants a directory of checkpoints: --checkpoint-dir DIR, or checkpoint.directory in the "
         "job"));
   }
-  RETURN_IF_ERROR(CheckOutputDirectory("--checkpoint-dir", options.directory));
+  ASSIGN_OR_RETURN(const std::string full,
+                   CheckCheckpointDirectory("--checkpoint-dir", options.directory));
+  if (!full.empty()) std::fprintf(stderr, "warning: %s\n", full.c_str());
   auto checkpoints = std::make_unique<CheckpointManager>(options);
   const std::string& directory = checkpoints->options().directory;
-  RETURN_IF_ERROR(LockDirectory(flags, cluster, checkpoints.get()));
+  const absl::Status locked = LockDirectory(flags, cluster, checkpoints.get());
+  if (absl::IsResourceExhausted(locked)) {
+    // Of a directory that no job has had: without a lock another job could come into it.
+    return config::ConfigurationError(absl::StrCat("--checkpoint-dir ", options.directory,
+                                                   " cannot be locked: ", locked.message()));
+  }
+  RETURN_IF_ERROR(locked);
   if (!flags.resume) {
     ASSIGN_OR_RETURN(const auto there,
                      checkpoint::ListCheckpoints(env::NewRealFileSystem().get(), directory));

@@ -230,15 +230,12 @@ TEST_CASE("a full disk is told before training", "[files]") {
   disk.Fill();
   const auto before = Everything(files.Path("disk"));
   for (const std::vector<std::string>& flags :
-       {std::vector<std::string>{"--report", report},
-        {"--model-dir", files.Path("disk/model")},
-        {"--checkpoint-dir", files.Path("disk/checkpoints")}}) {
+       {std::vector<std::string>{"--report", report}, {"--model-dir", files.Path("disk/model")}}) {
     const auto result = Train(job, flags);
     CAPTURE(flags, result.err);
     CHECK(result.code == 2);
     CHECK_THAT(result.err, StartsWith("error: " + flags[0]) && Contains("No space left on device"));
   }
-  fs::remove_all(files.Path("disk/checkpoints"));  // a directory takes no room there
   CHECK(Everything(files.Path("disk")) == before);
   // There is room for the test of it, but not for the model.
   fs::remove(files.Path("disk/filler"));
@@ -248,6 +245,64 @@ TEST_CASE("a full disk is told before training", "[files]") {
   CAPTURE(large.err);
   CHECK(large.code == 2);
   CHECK_THAT(large.err, Contains("the model needs"));
+}
+
+TEST_CASE("a full disk keeps no job from starting on its checkpoints, nor from going on",
+          "[files]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model"),
+                    checkpoints = files.Path("disk/checkpoints"),
+                    warning = "warning: --checkpoint-dir " + checkpoints +
+                              " is full: checkpoints fail until there is room";
+  const TinyDisk disk(files.Path("disk"), "1m");
+  if (!disk.mounted()) {
+    WARN("skipped: may not mount a small file system here");
+    return;
+  }
+  disk.Fill();
+  const std::vector<std::string> flags = {"--checkpoint-dir", checkpoints, "--model-dir", model};
+  const auto fresh = Train(job, flags);
+  CAPTURE(fresh.err);
+  CHECK(fresh.code == 0);  // the model is saved elsewhere
+  CHECK_THAT(fresh.err, StartsWith(warning) && Contains("checkpoint not written") &&
+                            Contains(checkpoints + "/inputs is not written"));
+  CHECK(Everything(checkpoints).size() == 1);  // .lock, and nothing half
+  // With room the same directory is used by the next start.
+  fs::remove(files.Path("disk/filler"));
+  const auto roomy = Train(job, flags);
+  CAPTURE(roomy.err);
+  REQUIRE(roomy.code == 0);
+  CHECK_THAT(roomy.err, !Contains("is full"));
+  const auto before = Everything(checkpoints);
+  disk.Fill();
+  const auto resumed = Train(job, {"--checkpoint-dir", checkpoints, "--model-dir", model,
+                                   "--resume", "--set", "train.epochs=3"});
+  CAPTURE(resumed.err);
+  CHECK(resumed.code == 0);
+  CHECK_THAT(resumed.err, StartsWith(warning) && Contains("the last good one stays"));
+  CHECK(Everything(checkpoints) == before);
+  fs::remove(files.Path("disk/filler"));
+  CHECK(Coxswain({"nearest", "--table", "film", "--checkpoint-dir", checkpoints, "--json", "f1"})
+            .err.find("not used") == std::string::npos);
+}
+
+TEST_CASE("where not even a lock can be made among new checkpoints, the job does not start",
+          "[files]") {
+  const DataFiles files;
+  const TinyDisk disk(files.Path("disk"), "1m,nr_inodes=3");
+  if (!disk.mounted()) {
+    WARN("skipped: may not mount a small file system here");
+    return;
+  }
+  const std::string checkpoints = files.Path("disk/checkpoints");
+  files.Write("disk/one", "");
+  fs::create_directory(checkpoints);
+  const auto result = Train(WriteMatrixFactorization(files), {"--checkpoint-dir", checkpoints});
+  CAPTURE(result.err);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("error: --checkpoint-dir " + checkpoints + " cannot be locked") &&
+                             Contains(checkpoints + "/.lock: No space left on device"));
+  CHECK(fs::is_empty(checkpoints));
 }
 
 // A job that has begun to train; then the disk that its model goes to is filled.

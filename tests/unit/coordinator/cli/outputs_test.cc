@@ -16,6 +16,7 @@
 #include "coordinator/cli/save_somewhere.h"
 #include "runtime/base/status.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/tiny_disk.h"
 
 namespace coxswain::cli {
 namespace {
@@ -262,6 +263,30 @@ TEST_CASE("what is written stays on this machine", "[outputs]") {
                             "s3://bucket/out cannot be written: wanted a path of this machine"));
   }
   CHECK_FALSE(fs::exists("s3:"));
+}
+
+TEST_CASE("a full disk of checkpoints is a warning, and what is no directory an error",
+          "[outputs]") {
+  const DataFiles dir;
+  const auto check = [](const std::string& path) {
+    return CheckCheckpointDirectory("--checkpoint-dir", path);
+  };
+  CHECK(check(dir.Path("new")).value().empty());
+  CHECK(fs::is_empty(dir.Path("new")));
+  CHECK(absl::StrContains(Said(check(dir.Write("file", "")).status()), "it is no directory"));
+  const TinyDisk disk(dir.Path("disk"), "64k");
+  if (!disk.mounted()) {
+    WARN("skipped: may not mount a small file system here");
+    return;
+  }
+  disk.Fill();
+  const std::string warning = check(dir.Path("disk/c")).value();
+  CHECK(absl::StrContains(warning, "disk/c is full: checkpoints fail until there is room"));
+  CHECK(absl::StrContains(warning, "No space left on device"));
+  CHECK(fs::is_empty(dir.Path("disk/c")));
+  // Of other directories it is an error.
+  CHECK(absl::StrContains(Said(CheckOutputDirectory("--eval-dir", dir.Path("disk/c"))),
+                          "No space left on device"));
 }
 
 TEST_CASE("nothing is written into a saved model or a checkpoint", "[outputs]") {
