@@ -24,6 +24,7 @@
 #include "runtime/env/file_system.h"
 #include "runtime/env/remote_path.h"
 #include "runtime/env/system_error.h"
+#include "runtime/env/unfinished_files.h"
 
 namespace coxswain::cli {
 namespace {
@@ -279,11 +280,13 @@ absl::Status WriteAll(int fd, const std::string& text, const std::string& name) 
 
 absl::Status WriteReport(const std::string& path, const std::string& text) {
   if (path.empty()) return absl::OkStatus();
-  const auto files = env::NewRealFileSystem();
   struct stat file {};
-  if (stat(path.c_str(), &file) != 0) return files->WriteAtomically(path, text);
-  // A link stays one.
-  if (!IsStream(file)) return files->WriteAtomically(Resolve(path).string(), text);
+  const bool there = stat(path.c_str(), &file) == 0;
+  if (!there || !IsStream(file)) {
+    const std::string target = there ? Resolve(path).string() : path;  // a link stays one
+    env::RemoveUnfinished(target);
+    return env::NewRealFileSystem()->WriteAtomically(target, text);
+  }
   std::fflush(stdout);
   const int stream = StandardStream(file);
   const int fd = stream >= 0 ? dup(stream) : open(path.c_str(), O_WRONLY | O_CLOEXEC);

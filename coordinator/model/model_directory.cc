@@ -28,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kProbeBytes = 64 << 10;
+constexpr char kProbe[] = "probe";
 
 absl::Status Stays(const std::string& directory, absl::string_view why,
                    const ManifestKind& kind = kSavedModel) {
@@ -103,7 +104,7 @@ absl::Status TryRename(const std::string& directory, const std::string& not_empt
 // Writes a small file beside the target, as saving will.
 absl::Status TryWriting(env::FileSystem* files, const std::string& target,
                         const std::string& temporary) {
-  const std::string path = absl::StrCat(temporary, "/probe");
+  const std::string path = absl::StrCat(temporary, "/", kProbe);
   ASSIGN_OR_RETURN(auto file, files->Create(path));
   const std::string bytes(kProbeBytes, 'x');
   RETURN_IF_ERROR(file->Append(bytes.data(), bytes.size()));
@@ -171,6 +172,22 @@ absl::Status CheckReplaceable(const std::string& directory, const ManifestKind& 
   return error ? env::SystemError(error.value(), "list", directory) : absl::OkStatus();
 }
 
+bool IsSavedFile(const std::string& name) {
+  for (const char* folder : {"vocabulary/", "history/", "joined/", "slots/"}) {
+    if (absl::StartsWith(name, folder)) return true;
+  }
+  if (absl::StrContains(name, '/')) return false;
+  if (absl::EndsWith(name, ".safetensors")) return true;
+  for (const char* whole :
+       {kSavedModel.file, kSavedInputs.file, "job.yaml", "features.json", kProbe}) {
+    // Such a file is written under another name first.
+    const bool begun =
+        absl::StartsWith(name, absl::StrCat(whole, ".")) && absl::EndsWith(name, ".tmp");
+    if (name == whole || begun) return true;
+  }
+  return false;
+}
+
 absl::Status CheckCanSave(const std::string& directory, int64_t bytes) {
   ASSIGN_OR_RETURN(const std::string target, ResolveModelDirectory(directory));
   if (IsWorkingDirectory(target)) {
@@ -192,7 +209,7 @@ absl::Status CheckCanSave(const std::string& directory, int64_t bytes) {
     made.push_back(above);
   }
   const auto files = env::NewRealFileSystem();
-  const auto temporary = env::MakeDirectoryBeside(files.get(), target);
+  const auto temporary = env::MakeDirectoryBeside(files.get(), target, IsSavedFile);
   absl::Status status = temporary.status();
   if (temporary.ok()) {
     status = TryWriting(files.get(), target, temporary->path);

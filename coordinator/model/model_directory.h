@@ -20,6 +20,10 @@ absl::StatusOr<std::string> ResolveModelDirectory(const std::string& directory);
 // another file in it.
 absl::Status CheckReplaceable(const std::string& directory, const ManifestKind& kind = kSavedModel);
 
+// Whether a save of a model or of inputs makes a file of this name, relative to its directory; also
+// of one that it was killed over.
+bool IsSavedFile(const std::string& name);
+
 // Before training: whether a model of about `bytes` (0: not known) can be saved there afterwards.
 // Tries the operations of saving (a directory and a file beside it, and the rename) and removes all
 // traces. Errors: as CheckReplaceable; FailedPrecondition for the working directory or one above

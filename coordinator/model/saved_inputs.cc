@@ -63,7 +63,8 @@ absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
                    ResolveModelDirectory(absl::StrCat(checkpoints, "/", kInputsFolder)));
   RETURN_IF_ERROR(CheckMayGo(target));
   const auto files = env::NewRealFileSystem();
-  ASSIGN_OR_RETURN(env::NewDirectory made, env::MakeDirectoryBeside(files.get(), target));
+  ASSIGN_OR_RETURN(env::NewDirectory made,
+                   env::MakeDirectoryBeside(files.get(), target, IsSavedFile));
   const std::string temporary = made.path;
   std::string manifest;
   absl::Status saved = WriteAll(data, job, info, files.get(), temporary, &manifest);

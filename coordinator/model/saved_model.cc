@@ -156,7 +156,8 @@ absl::Status SaveModel(ParameterServerStrategy* strategy, const data::Dataset& d
   ASSIGN_OR_RETURN(const std::string target, ResolveModelDirectory(directory));
   RETURN_IF_ERROR(CheckReplaceable(target));
   const auto files = env::NewRealFileSystem();
-  ASSIGN_OR_RETURN(env::NewDirectory made, env::MakeDirectoryBeside(files.get(), target));
+  ASSIGN_OR_RETURN(env::NewDirectory made,
+                   env::MakeDirectoryBeside(files.get(), target, IsSavedFile));
   const std::string temporary = made.path;
   absl::Status saved = WriteModel(strategy, data, job, info, files.get(), temporary);
   // The old model goes only once the new one is whole.

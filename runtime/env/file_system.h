@@ -49,7 +49,7 @@ class FileSystem {
     return Create(path);
   }
   // Writes `path` so that readers see the old content or the new one, never a part: a temporary
-  // file, synced and renamed, with the mode of the one that was there.
+  // file, synced and renamed, with the mode of the one that was there. See unfinished_files.h.
   virtual absl::Status WriteAtomically(const std::string& path, absl::string_view content) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // Two paths change places, in one step. Errors: NotFound; Unimplemented where there is no such

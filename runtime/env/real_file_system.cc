@@ -1,5 +1,6 @@
 // Files through the system's cache and past it, directories that last, and the file system of them.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file_lock.h"
@@ -163,6 +165,17 @@ absl::Status SyncDirectoryOf(const std::string& path) {
 
 constexpr int kTriesOfNames = 100;
 
+// Locks a new file, for RemoveUnfinished, which may have taken it for a leftover before. False: it
+// has, and removed it. A file system without locks is no error.
+bool IsMine(int fd) {
+  while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  struct stat info {};
+  if (fstat(fd, &info) == 0 && info.st_nlink > 0) return true;
+  errno = EEXIST;  // in case it was the last try
+  return false;
+}
+
 class RealFileSystem final : public FileSystem {
  public:
   absl::StatusOr<std::string> Read(const std::string& path) override {
@@ -241,8 +254,14 @@ class RealFileSystem final : public FileSystem {
       temporary = absl::StrCat(path, ".", getpid(), "-", ++last, ".tmp");
       fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
       if (fd < 0 && errno != EEXIST) break;
+      if (fd >= 0 && !IsMine(fd)) close(std::exchange(fd, -1));
     }
     if (fd < 0) return SystemError(errno, "create", temporary);
+    // The lock lasts until the file is in its place.
+    const int lock = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    const absl::Cleanup unlock = [lock] {
+      if (lock >= 0) close(lock);
+    };
     auto file = std::make_unique<PosixFile>(fd, temporary);
     KeepAccess(path, temporary);  // before there is anything to read in it
     absl::Status s = file->Append(content.data(), content.size());

@@ -1,12 +1,14 @@
 #include "runtime/env/replace_directory.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <random>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -29,8 +31,19 @@ std::string LockOf(const std::string& directory) {
   return absl::StrCat(directory, "/", kBeingWritten);
 }
 
+// The lock's file goes last, so that what an interruption leaves is known again.
+absl::Status RemoveLocked(FileSystem* files, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files->List(directory));
+  for (const std::string& name : names) {
+    if (name == kBeingWritten) continue;
+    RETURN_IF_ERROR(files->RemoveAll(absl::StrCat(directory, "/", name)));
+  }
+  return files->RemoveAll(directory);
+}
+
 void Remove(FileSystem* files, const std::string& old) {
-  const absl::Status removed = files->RemoveAll(old);
+  const auto lock = files->Lock(LockOf(old), "");  // or none, as on a full disk
+  const absl::Status removed = RemoveLocked(files, old);
   if (!removed.ok())
     LogWarning("what is of no use any more stays in ", old, ": ", removed.message());
 }
@@ -43,8 +56,28 @@ bool IsNameBeside(absl::string_view name, absl::string_view target) {
                      [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
 }
 
+// Whether `path` is a directory, and no link to one, of this user.
+bool IsOwnDirectory(const std::string& path) {
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+bool HoldsOnlyParts(const std::string& directory, const IsPart& is_part) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error)) {
+    const fs::file_status status = it->symlink_status(error);
+    if (error) return false;
+    if (fs::is_directory(status)) continue;
+    const std::string name = it->path().lexically_relative(directory).string();
+    if (!fs::is_regular_file(status)) return false;
+    if (name != kBeingWritten && is_part != nullptr && !is_part(name)) return false;
+  }
+  return !error;
+}
+
 // Those that are locked no more: who wrote them was killed.
-void RemoveLeftovers(FileSystem* files, const std::string& target) {
+void RemoveLeftovers(FileSystem* files, const std::string& target, const IsPart& is_part) {
   const fs::path path(target);
   const std::string parent = path.has_parent_path() ? path.parent_path().string() : ".";
   const auto names = files->List(parent);
@@ -52,9 +85,12 @@ void RemoveLeftovers(FileSystem* files, const std::string& target) {
   for (const std::string& name : *names) {
     if (!IsNameBeside(name, path.filename().string())) continue;
     const std::string left = (fs::path(parent) / name).string();
+    if (!IsOwnDirectory(left)) continue;
     if (!files->Exists(LockOf(left))) continue;  // not left by MakeDirectoryBeside
     const auto lock = files->Lock(LockOf(left), "");
-    if (lock.ok()) Remove(files, left);
+    if (!lock.ok() || !HoldsOnlyParts(left, is_part)) continue;
+    const absl::Status removed = RemoveLocked(files, left);
+    if (!removed.ok()) LogWarning("what was left of a save stays: ", removed.message());
   }
 }
 
@@ -82,10 +118,11 @@ std::string NewNameBeside(const std::string& target) {
   return absl::StrFormat("%s.%08x%08x%s", target, random(), random(), kSuffix);
 }
 
-absl::StatusOr<NewDirectory> MakeDirectoryBeside(FileSystem* files, const std::string& target) {
+absl::StatusOr<NewDirectory> MakeDirectoryBeside(FileSystem* files, const std::string& target,
+                                                 const IsPart& is_part) {
   const fs::path parent = fs::path(target).parent_path();
   if (!parent.empty()) RETURN_IF_ERROR(files->MakeDirs(parent.string()));
-  RemoveLeftovers(files, target);
+  RemoveLeftovers(files, target, is_part);
   constexpr int kAttempts = 100;
   NewDirectory made;
   std::error_code error;

@@ -22,10 +22,15 @@ struct NewDirectory {
 // The name of the lock's file; it is gone when the directory is in its place.
 constexpr char kBeingWritten[] = ".being-written";
 
+// Whether a file of this name, relative to the directory, is one that its writer makes.
+using IsPart = std::function<bool(const std::string& name)>;
+
 // Makes a directory beside `target`, for what will replace it, under such a name; with the
-// directories above it. Removes what was left of such directories. Errors: those of the file
-// system.
-absl::StatusOr<NewDirectory> MakeDirectoryBeside(FileSystem* files, const std::string& target);
+// directories above it. Removes what was left of such directories: those with a lock that nobody
+// has, that belong to this user, and hold nothing but plain files that are parts (null: any). Links
+// are not followed. Errors: those of the file system.
+absl::StatusOr<NewDirectory> MakeDirectoryBeside(FileSystem* files, const std::string& target,
+                                                 const IsPart& is_part = nullptr);
 
 // `made` becomes `target`, by renaming: whoever opens `target` finds the old directory or the new
 // one. Only where the file system cannot exchange two names there is a moment without either.

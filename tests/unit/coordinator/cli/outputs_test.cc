@@ -265,6 +265,16 @@ TEST_CASE("what is written stays on this machine", "[outputs]") {
   CHECK_FALSE(fs::exists("s3:"));
 }
 
+TEST_CASE("a report goes in the place of what a killed process left of one", "[outputs]") {
+  const DataFiles dir;
+  const std::string left = dir.Write("report.json.71-1.tmp", "{"),
+                    other = dir.Write("other.json.71-1.tmp", "{");
+  REQUIRE(WriteReport(dir.Path("report.json"), kReport).ok());
+  CHECK_FALSE(fs::exists(left));
+  CHECK(fs::exists(other));
+  CHECK(Content(dir.Path("report.json")) == kReport);
+}
+
 TEST_CASE("a full disk of checkpoints is a warning, and what is no directory an error",
           "[outputs]") {
   const DataFiles dir;

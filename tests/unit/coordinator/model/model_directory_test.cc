@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/saved_models.h"
+#include "tests/testing/training_job.h"
 
 namespace coxswain::model {
 namespace {
@@ -96,6 +97,33 @@ TEST_CASE("a directory that holds something else is refused, and the file is nam
   CHECK_FALSE(Refused(dir.Path("file/model")).empty());
   fs::create_directory_symlink(dir.Path("nothing"), dir.Path("link"));
   CHECK(absl::StrContains(Refused(dir.Path("link")), "is a link to nothing"));
+}
+
+TEST_CASE("a save's own files are known by their names, and others are not", "[model]") {
+  const DataFiles files;
+  files.Write("train.csv", "n,x,y\n1,a,0\n2,b,1\n3,a,1\n");
+  TrainingJob job(files,
+                  "name: named\ndataset: {path: train.csv}\nfeatures:\n"
+                  "  - {name: n, kind: numeric}\n  - {name: x, kind: categorical}\n"
+                  "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\n"
+                  "train: {batch_size: 2}\n");
+  job.Steps(1);
+  job.SaveInputs();
+  for (const std::string& saved :
+       {job.Save(files.Path("m"), /*slots=*/true), job.directory() + "/inputs"}) {
+    const std::vector<std::string> names = FilesBelow(saved);
+    CHECK(names.size() >= 4);
+    for (const std::string& name : names) {
+      CAPTURE(name);
+      CHECK(IsSavedFile(name));
+    }
+  }
+  for (const char* begun : {"model.json.7-1.tmp", "features.json.7-1.tmp", "probe"}) {
+    CHECK(IsSavedFile(begun));
+  }
+  for (const char* other : {"notes.txt", "model.json.bak", "in/x.safetensors", "train.csv"}) {
+    CHECK_FALSE(IsSavedFile(other));
+  }
 }
 
 TEST_CASE("the working directory and those above it are refused", "[model]") {

@@ -242,5 +242,75 @@ TEST_CASE("what a process left that was killed while it wrote goes, and nothing 
   CHECK(NamesIn(dir.Path("")).size() == before + 1);
 }
 
+TEST_CASE("what was left goes only where it holds nothing but what the writer makes", "[env]") {
+  OldFileSystem files;
+  const DataFiles dir;
+  const std::string target = dir.Path("model");
+  const auto is_part = [](const std::string& name) { return name == "part" || name == "in/part"; };
+  // Each with the lock's file and a part.
+  const auto leave = [&](const std::string& digits) {
+    const std::string left = absl::StrCat(target, ".", digits, ".tmp");
+    fs::create_directories(left + "/in");
+    for (const char* name : {kBeingWritten, "part", "in/part"}) {
+      REQUIRE(files.WriteAtomically(absl::StrCat(left, "/", name), "").ok());
+    }
+    return left;
+  };
+  const std::string ours = leave("0000000000000001"), noted = leave("0000000000000002"),
+                    linked = leave("0000000000000003");
+  REQUIRE(files.WriteAtomically(noted + "/in/notes", "mine").ok());
+  fs::remove(linked + "/part");
+  dir.Write("elsewhere", "mine");
+  fs::create_symlink(dir.Path("elsewhere"), linked + "/part");
+  // A link of such a name, to a directory that looks like one.
+  fs::rename(leave("0000000000000004"), dir.Path("target"));
+  fs::create_directory_symlink(dir.Path("target"), target + ".0000000000000004.tmp");
+  const NewDirectory made = MakeDirectoryBeside(&files, target, is_part).value();
+  CHECK_FALSE(fs::exists(ours));
+  CHECK(NamesIn(noted) == Names{kBeingWritten, "in", "part"});
+  CHECK(NamesIn(linked) == Names{kBeingWritten, "in", "part"});
+  CHECK(NamesIn(dir.Path("target")) == Names{kBeingWritten, "in", "part"});
+  if (geteuid() != 0) return;
+  const std::string foreign = leave("0000000000000005");
+  REQUIRE(chown(foreign.c_str(), 65534, 65534) == 0);
+  MakeDirectoryBeside(&files, target, is_part).value();
+  CHECK(fs::exists(foreign));
+}
+
+// Killed, as it were, while the old directory is removed: its second file stays.
+class KilledFileSystem final : public testing::ForwardingFileSystem {
+ public:
+  absl::Status RemoveAll(const std::string& path) override {
+    if (kill && absl::StrContains(path, ".tmp") && !absl::EndsWith(path, kBeingWritten) &&
+        ++removed > 1) {
+      return absl::AbortedError("killed");
+    }
+    return ForwardingFileSystem::RemoveAll(path);
+  }
+  bool kill = true;
+  int removed = 0;
+};
+
+TEST_CASE("what is left of a directory that was being replaced goes with the next save", "[env]") {
+  KilledFileSystem files;
+  const DataFiles dir;
+  const std::string target = dir.Path("model");
+  fs::create_directory(target);
+  dir.Write("model/a", "old");
+  dir.Write("model/b", "old");
+  NewDirectory made = MakeDirectoryBeside(&files, target).value();
+  REQUIRE(files.WriteAtomically(made.path + "/a", "new").ok());
+  REQUIRE(ReplaceDirectory(&files, std::move(made), target, [](const std::string&) {
+            return absl::OkStatus();
+          }).ok());
+  CHECK(NamesIn(target) == Names{"a"});
+  CHECK(NamesIn(dir.Path("")).size() == 2);
+  files.kill = false;
+  MakeDirectoryBeside(&files, target).value();
+  const Names names = NamesIn(dir.Path(""));
+  CHECK(names.size() == 2);  // the one that was made last, and not the old one
+  for (const std::string& name : names) CHECK_FALSE(fs::exists(dir.Path(name) + "/b"));
+}
+
 }  // namespace
 }  // namespace coxswain::env

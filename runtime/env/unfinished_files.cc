@@ -1,0 +1,66 @@
+#include "runtime/env/unfinished_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace coxswain::env {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c));
+  });
+}
+
+bool IsUnfinished(absl::string_view name, absl::string_view of) {
+  if (!absl::ConsumePrefix(&name, of) || !absl::ConsumePrefix(&name, ".") ||
+      !absl::ConsumeSuffix(&name, ".tmp")) {
+    return false;
+  }
+  const std::vector<absl::string_view> numbers = absl::StrSplit(name, '-');
+  return numbers.size() == 2 && IsNumber(numbers[0]) && IsNumber(numbers[1]);
+}
+
+void RemoveIfLeft(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return;
+  struct stat opened {
+  }, there{};
+  const bool left = fstat(fd, &opened) == 0 && S_ISREG(opened.st_mode) &&
+                    opened.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0;
+  // Its writer may have renamed it before the lock was free.
+  if (left && lstat(path.c_str(), &there) == 0 && there.st_dev == opened.st_dev &&
+      there.st_ino == opened.st_ino) {
+    unlink(path.c_str());
+  }
+  close(fd);
+}
+
+}  // namespace
+
+void RemoveUnfinished(const std::string& path) {
+  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
+  const std::string of = fs::path(path).filename().string();
+  std::error_code error;
+  std::vector<std::string> left;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (IsUnfinished(it->path().filename().string(), of)) left.push_back(it->path().string());
+  }
+  for (const std::string& one : left) RemoveIfLeft(one);
+}
+
+}  // namespace coxswain::env
