@@ -46,15 +46,15 @@ absl::Status CheckEvalReport(const std::string& path, const job::JobSpec& job) {
   return CheckOutsideSaved({"--report", path});
 }
 
-// That key is of the evaluations while a job trains, and would have no effect.
-absl::Status CheckPartOverrides(const std::vector<std::string>& overrides) {
-  for (const std::string& text : overrides) {
-    if (!absl::StartsWith(text, "evaluate.part=")) continue;
-    return config::ConfigurationError(
-        absl::StrCat("--set ", text, " is for training and for --follow; --part says which part a ",
-                     "saved model is evaluated on"));
+// Given for this command, that key would have no effect: it is of the evaluations while a job trains.
+absl::Status CheckPartKey(const job::JobSpec& job) {
+  const auto key = job.locations.find("evaluate.part");
+  if (key == job.locations.end() || !absl::StartsWith(key->second, "--set ")) {
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
+  return config::ConfigurationError(
+      absl::StrCat(key->second, ": evaluate.part is for training and for --follow; --part says ",
+                   "which part a saved model is evaluated on"));
 }
 
 Part PartOf(const EvalFlags& flags, const runner::JobRunner& runner) {
@@ -76,7 +76,6 @@ void PrintMetrics(const runner::Evaluation& evaluation) {
 
 int Eval(const EvalFlags& flags) {
   if (!flags.follow.empty()) return EvalFollow(flags);
-  if (absl::Status s = CheckPartOverrides(flags.overrides); !s.ok()) return Complain(s);
   const std::string kept = KeptIn(flags.from);
   if (auto info = model::ReadModelInfo(kept, KeptAs(flags.from)); !info.ok()) {
     return Complain(AsConfiguration(info.status()));
@@ -86,6 +85,7 @@ int Eval(const EvalFlags& flags) {
   auto job = flags.job.empty() ? ReadSavedJob(kept, flags.overrides, KeptAs(flags.from))
                                : ReadJob(flags.job, flags.overrides);
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
+  if (absl::Status s = CheckPartKey(*job); !s.ok()) return Complain(s);
   if (absl::Status s = CheckEvalReport(report_output->file(), *job); !s.ok()) {
     return Complain(s);
   }
@@ -232,12 +232,12 @@ std::string SharesOfUse(const std::vector<uint64_t>& rows_used) {
   return text;
 }
 
-// ", 2 GPUs (NVIDIA H100)"; nothing without any.
 // The task that a daemon says it is.
 std::string AnswersAs(const proto::TaskStatus& status) {
   return absl::StrCat(status.job(), ":", status.task());
 }
 
+// ", 2 GPUs (NVIDIA H100)"; nothing without any.
 std::string GpusOf(const proto::TaskStatus& status) {
   if (status.gpus().empty()) return "";
   return absl::StrCat(", ", status.gpus_size(), status.gpus_size() == 1 ? " GPU (" : " GPUs (",

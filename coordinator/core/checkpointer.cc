@@ -169,13 +169,11 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
   }
   run->manifest_begun = true;
   OnPool(
-      [files = env_->files(), lock = options_.lock, run]() -> absl::Status {
+      [files = env_->files(), lock = options_.lock, directory = options_.directory,
+       run]() -> absl::Status {
         RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(run->temporary, "/manifest.json"),
                                                checkpoint::ToJson(run->manifest)));
-        if (lock != nullptr && !lock->Held()) {
-          return absl::FailedPreconditionError(
-              "another coordinator of this cluster has taken the directory over");
-        }
+        if (lock != nullptr && !lock->Held()) return TakenOver(directory);
         if (run->given_up.load()) return absl::CancelledError("given up");
         run->may_be_visible = true;  // also where an error follows, such as that of a sync
         return files->Rename(run->temporary, run->path);

