@@ -46,7 +46,7 @@ absl::Status CheckEvalReport(const std::string& path, const job::JobSpec& job) {
   return CheckOutsideSaved({"--report", path});
 }
 
-// Given for this command, that key would have no effect: it is of the evaluations while a job trains.
+// Given for this command, the key would have no effect: it is of evaluations while a job trains.
 absl::Status CheckPartKey(const job::JobSpec& job) {
   const auto key = job.locations.find("evaluate.part");
   if (key == job.locations.end() || !absl::StartsWith(key->second, "--set ")) {
