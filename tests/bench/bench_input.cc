@@ -253,7 +253,7 @@ int Main(const std::vector<std::string>& args) {
     const auto measured = MeasureStreamedDlrm(large);
     if (!measured.ok()) std::filesystem::remove_all(directory);
     Check(measured.status());
-    report.push_back(*measured);
+    report = *measured;
   } else {
     for (const Case& c : MakeCases(directory, rows)) {
       report.push_back(Measure(c, rows, rounds, options["--python"]));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -23,16 +24,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kBuckets = 20'000, kDim = 16, kBatch = 512;
+constexpr int64_t kBatch = 512;
 constexpr double kRowBytes = 264;             // of a line that is generated, about
 constexpr int64_t kRowsInMemory = 1'000'000;  // of the part that is held in memory
 constexpr double kMegabyte = 1e6;
 constexpr absl::Duration kAtMost = absl::Hours(6), kLook = absl::Milliseconds(100);
 
-// Rows of this width and lazy_adam's two slots.
-double TableBytes() {
-  return static_cast<double>(data::kCriteoWords * kBuckets * kDim) * 3 * sizeof(float);
-}
+struct Model {
+  const char* name;
+  int64_t buckets, dim;
+  const char *bottom, *top;  // hidden layers
+
+  // Rows of the tables and lazy_adam's two slots.
+  double TableBytes() const {
+    return static_cast<double>(data::kCriteoWords * buckets * dim) * 3 * sizeof(float);
+  }
+};
+
+// The shape `dlrm` of `./dev bench step`, and one whose step is so short that reading is a large
+// part of it.
+constexpr Model kModels[] = {{"dlrm", 100'000, 64, "[512, 256, 64]", "[512, 256]"},
+                             {"small dlrm", 20'000, 16, "[64, 32, 16]", "[64, 32]"}};
 
 // What /proc says of a process.
 struct Status {
@@ -89,15 +101,15 @@ absl::Status Generate(const std::string& path, int64_t rows) {
   return result.code == 0 ? absl::OkStatus() : Failed("generate", result.err);
 }
 
-absl::StatusOr<Trained> Train(const StreamedDlrmOptions& options, const std::string& data,
-                              bool streamed) {
+absl::StatusOr<Trained> Train(const StreamedDlrmOptions& options, const Model& model,
+                              const std::string& data, bool streamed) {
   const std::string job = options.directory + "/job.yaml", report = options.directory + "/out.json";
   std::ofstream(job) << "name: dlrm\ndataset: {path: " << data
-                     << ", format: criteo, hash_buckets: " << kBuckets
+                     << ", format: criteo, hash_buckets: " << model.buckets
                      << ", streaming: " << (streamed ? "true" : "false")
                      << ", cache_directory: " << options.directory << "/cache}\n"
-                     << "model: {kind: dlrm, dim: " << kDim
-                     << ", bottom: [64, 32], top: [64, 32]}\n"
+                     << "model: {kind: dlrm, dim: " << model.dim << ", bottom: " << model.bottom
+                     << ", top: " << model.top << "}\n"
                      << "optimizer:\n  table: {kind: lazy_adam, learning_rate: 0.004}\n"
                      << "  dense: {kind: adam, learning_rate: 0.002}\n"
                      << "train: {steps: " << options.steps << ", batch_size: " << kBatch << "}\n";
@@ -117,17 +129,41 @@ absl::StatusOr<Trained> Train(const StreamedDlrmOptions& options, const std::str
   return trained;
 }
 
-void Show(const char* name, const Trained& trained, nlohmann::json* figures) {
-  std::string line = absl::StrFormat("dlrm, %-9s %7.1f steps/s", name, trained.steps_per_second);
-  nlohmann::json of = {{"data", name}, {"steps_per_second", Round(trained.steps_per_second, 1)}};
+void Show(const Model& model, const char* from, const Trained& trained, nlohmann::json* figures) {
+  std::string line =
+      absl::StrFormat("%-10s %-9s %7.1f steps/s", model.name, from, trained.steps_per_second);
+  nlohmann::json of = {{"data", from}, {"steps_per_second", Round(trained.steps_per_second, 1)}};
   for (const auto& [program, bytes] : trained.peaks) {
-    const double own = bytes - (absl::EndsWith(program, "-ps") ? TableBytes() : 0);
+    const double own = bytes - (absl::EndsWith(program, "-ps") ? model.TableBytes() : 0);
     absl::StrAppendFormat(&line, ", %s %.0f MB", program, own / kMegabyte);
     of["peak_megabytes"][program] = Round(own / kMegabyte, 1);
   }
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
   figures->push_back(of);
+}
+
+// By turns from the file `whole`, and from `part` in memory.
+absl::StatusOr<nlohmann::json> Compare(const StreamedDlrmOptions& options, const Model& model,
+                                       const std::string& whole, const std::string& part) {
+  nlohmann::json runs = nlohmann::json::array();
+  std::vector<double> ratios;
+  for (int round = 0; round < options.rounds; ++round) {
+    ASSIGN_OR_RETURN(const Trained from_files, Train(options, model, whole, true));
+    Show(model, "streamed", from_files, &runs);
+    ASSIGN_OR_RETURN(const Trained from_memory, Train(options, model, part, false));
+    Show(model, "in memory", from_memory, &runs);
+    ratios.push_back(from_files.steps_per_second / from_memory.steps_per_second);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  const double ratio = ratios[ratios.size() / 2];
+  const double size = static_cast<double>(fs::file_size(whole)) / 1e9;
+  std::printf("%s, %.2f GB streamed: of the steps a second in memory %.2f\n", model.name, size,
+              ratio);
+  return nlohmann::json{{"name", model.name},
+                        {"gigabytes", Round(size, 2)},
+                        {"runs", runs},
+                        {"ratio", Round(ratio, 2)}};
 }
 
 }  // namespace
@@ -138,23 +174,12 @@ absl::StatusOr<nlohmann::json> MeasureStreamedDlrm(const StreamedDlrmOptions& op
   const auto rows = static_cast<int64_t>(options.gigabytes * 1e9 / kRowBytes);
   RETURN_IF_ERROR(Generate(whole, rows));
   RETURN_IF_ERROR(Generate(part, std::min(rows, kRowsInMemory)));
-  const double size = static_cast<double>(fs::file_size(whole)) / 1e9;
-  nlohmann::json runs = nlohmann::json::array();
-  std::vector<double> ratios;
-  for (int round = 0; round < options.rounds; ++round) {
-    ASSIGN_OR_RETURN(const Trained from_files, Train(options, whole, true));
-    Show("streamed", from_files, &runs);
-    ASSIGN_OR_RETURN(const Trained from_memory, Train(options, part, false));
-    Show("in memory", from_memory, &runs);
-    ratios.push_back(from_files.steps_per_second / from_memory.steps_per_second);
+  nlohmann::json results = nlohmann::json::array();
+  for (const Model& model : kModels) {
+    ASSIGN_OR_RETURN(nlohmann::json result, Compare(options, model, whole, part));
+    results.push_back(std::move(result));
   }
-  std::sort(ratios.begin(), ratios.end());
-  const double ratio = ratios[ratios.size() / 2];
-  std::printf("dlrm, %.2f GB streamed: of the steps a second in memory %.2f\n", size, ratio);
-  return nlohmann::json{{"name", "dlrm, streamed"},
-                        {"gigabytes", Round(size, 2)},
-                        {"runs", runs},
-                        {"ratio", Round(ratio, 2)}};
+  return results;
 }
 
 }  // namespace coxswain
