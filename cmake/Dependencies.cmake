@@ -23,6 +23,13 @@ target_compile_definitions(coxswain_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT
   CPPHTTPLIB_LISTEN_BACKLOG=1024)
 target_link_libraries(coxswain_httplib INTERFACE ${HTTPLIB_LIBRARY})
 
+# prometheus-cpp: only its core. Its CMake config asks for all that its servers need, too.
+find_path(PROMETHEUS_INCLUDE_DIR prometheus/registry.h REQUIRED)
+find_library(PROMETHEUS_LIBRARY prometheus-cpp-core REQUIRED)
+add_library(coxswain_prometheus INTERFACE)
+target_include_directories(coxswain_prometheus SYSTEM INTERFACE ${PROMETHEUS_INCLUDE_DIR})
+target_link_libraries(coxswain_prometheus INTERFACE ${PROMETHEUS_LIBRARY})
+
 # hnswlib: headers only.
 find_path(HNSWLIB_INCLUDE_DIR hnswlib/hnswlib.h REQUIRED)
 

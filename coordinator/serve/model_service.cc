@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -104,21 +103,14 @@ Json MetadataOf(const ServedModel& served, const std::string& name) {
   return json;
 }
 
-// The recall of each index, as Prometheus reads it. Names of tables are those of features.
-std::string IndexMetrics(const ServedModel& served) {
-  std::string lines;
-  const auto add = [&lines](const std::string& table, const model::IndexQuality* quality) {
-    if (quality == nullptr) return;
-    absl::StrAppend(&lines, "coxswain_serve_index_recall{table=\"", absl::CEscape(table), "\"} ",
-                    quality->recall, "\n");
+std::vector<ServeMetrics::Index> Indexes(const ServedModel& served) {
+  std::vector<ServeMetrics::Index> indexes;
+  const auto add = [&indexes](const std::string& table, const model::IndexQuality* quality) {
+    if (quality != nullptr) indexes.push_back({table, quality->recall});
   };
   if (served.recommender != nullptr) add("items", served.recommender->index());
   for (const model::NamedRows& named : served.named) add(named.table(), named.index());
-  if (lines.empty()) return lines;
-  return absl::StrCat(
-      "# HELP coxswain_serve_index_recall Share of the ten best that an index finds, as measured\n"
-      "# TYPE coxswain_serve_index_recall gauge\n",
-      lines);
+  return indexes;
 }
 
 int StatusFor(const absl::Status& status) {
@@ -203,8 +195,8 @@ void ModelService::StartDraining() {
 Answer ModelService::Health(absl::string_view path) const {
   absl::MutexLock lock(&mutex_);
   if (path == "/metrics") {
-    std::string text = metrics_.Text(model_ == nullptr ? 0 : model_->version);
-    if (model_ != nullptr) text += IndexMetrics(*model_);
+    std::string text =
+        model_ == nullptr ? metrics_.Text(0, {}) : metrics_.Text(model_->version, Indexes(*model_));
     return {kOk, std::move(text), "text/plain; version=0.0.4"};
   }
   if (path == "/readyz" && draining_) return Error(kUnavailable, "the server is ending");

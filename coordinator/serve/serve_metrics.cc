@@ -1,65 +1,84 @@
 #include "coordinator/serve/serve_metrics.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "prometheus/counter.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "prometheus/text_serializer.h"
 
 namespace coxswain::serve {
 namespace {
 
 constexpr int kOk = 200, kTooMany = 429, kServerError = 500;
 
-void Describe(const char* name, const char* type, const char* help, std::string* text) {
-  absl::StrAppend(text, "# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n");
+// Upper bounds of the histogram's buckets, in seconds.
+const prometheus::Histogram::BucketBoundaries kBounds = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
+                                                         0.05,   0.1,   0.2,   0.5,   1,    5};
+
+prometheus::Counter& Requests(prometheus::Registry& registry, const char* outcome) {
+  return prometheus::BuildCounter()
+      .Name("coxswain_serve_requests_total")
+      .Help("Requests for predictions, by outcome")
+      .Register(registry)
+      .Add({{"outcome", outcome}});
+}
+
+prometheus::MetricFamily Gauges(const char* name, const char* help) {
+  return {name, help, prometheus::MetricType::Gauge, {}};
 }
 
 }  // namespace
 
+ServeMetrics::ServeMetrics()
+    : registry_(std::make_unique<prometheus::Registry>()),
+      done_(Requests(*registry_, "done")),
+      wrong_(Requests(*registry_, "wrong")),
+      refused_(Requests(*registry_, "refused")),
+      failed_(Requests(*registry_, "failed")),
+      rows_(prometheus::BuildCounter()
+                .Name("coxswain_serve_rows_total")
+                .Help("Rows that were predicted")
+                .Register(*registry_)
+                .Add({})),
+      took_(prometheus::BuildHistogram()
+                .Name("coxswain_serve_request_seconds")
+                .Help("Time of requests that were answered, waiting included")
+                .Register(*registry_)
+                .Add({}, kBounds)) {}
+
+ServeMetrics::~ServeMetrics() = default;
+
 void ServeMetrics::CountPrediction(int status, int64_t rows, absl::Duration took) {
   if (status == kTooMany) {
-    ++refused_;
+    refused_.Increment();
     return;
   }
   if (status != kOk) {
-    ++(status >= kServerError ? failed_ : wrong_);
+    (status >= kServerError ? failed_ : wrong_).Increment();
     return;
   }
-  ++done_;
-  rows_ += static_cast<uint64_t>(rows);
-  microseconds_ += static_cast<uint64_t>(absl::ToInt64Microseconds(took));
-  const auto bound = std::lower_bound(kBounds.begin(), kBounds.end(), absl::ToDoubleSeconds(took));
-  if (bound != kBounds.end()) ++took_[static_cast<size_t>(bound - kBounds.begin())];
+  done_.Increment();
+  rows_.Increment(static_cast<double>(rows));
+  took_.Observe(absl::ToDoubleSeconds(took));
 }
 
-std::string ServeMetrics::Text(int64_t steps) const {
-  std::string text;
-  Describe("coxswain_serve_requests_total", "counter", "Requests for predictions, by outcome",
-           &text);
-  for (const auto& [outcome, count] :
-       {std::pair{"done", done_.load()}, std::pair{"wrong", wrong_.load()},
-        std::pair{"refused", refused_.load()}, std::pair{"failed", failed_.load()}}) {
-    absl::StrAppend(&text, "coxswain_serve_requests_total{outcome=\"", outcome, "\"} ", count,
-                    "\n");
+std::string ServeMetrics::Text(int64_t steps, const std::vector<Index>& indexes) const {
+  std::vector<prometheus::MetricFamily> families = registry_->Collect();
+  // Of the model, not of what was counted: another one may answer the next request.
+  prometheus::MetricFamily of_model =
+      Gauges("coxswain_serve_model_steps", "Steps of training of the model that answers");
+  of_model.metric.emplace_back().gauge.value = static_cast<double>(steps);
+  families.push_back(std::move(of_model));
+  prometheus::MetricFamily recalls = Gauges(
+      "coxswain_serve_index_recall", "Share of the ten best that an index finds, as measured");
+  for (const Index& index : indexes) {
+    prometheus::ClientMetric& recall = recalls.metric.emplace_back();
+    recall.label = {{"table", index.table}};
+    recall.gauge.value = index.recall;
   }
-  Describe("coxswain_serve_rows_total", "counter", "Rows that were predicted", &text);
-  absl::StrAppend(&text, "coxswain_serve_rows_total ", rows_.load(), "\n");
-  Describe("coxswain_serve_model_steps", "gauge", "Steps of training of the model that answers",
-           &text);
-  absl::StrAppend(&text, "coxswain_serve_model_steps ", steps, "\n");
-  Describe("coxswain_serve_request_seconds", "histogram",
-           "Time of requests that were answered, waiting included", &text);
-  uint64_t below = 0;
-  for (size_t i = 0; i < kBounds.size(); ++i) {
-    below += took_[i].load();
-    absl::StrAppend(&text, "coxswain_serve_request_seconds_bucket{le=\"", kBounds[i], "\"} ", below,
-                    "\n");
-  }
-  const uint64_t all = std::max(below, done_.load());
-  absl::StrAppend(&text, "coxswain_serve_request_seconds_bucket{le=\"+Inf\"} ", all,
-                  "\ncoxswain_serve_request_seconds_sum ",
-                  static_cast<double>(microseconds_.load()) / 1e6,
-                  "\ncoxswain_serve_request_seconds_count ", all, "\n");
-  return text;
+  if (!indexes.empty()) families.push_back(std::move(recalls));
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace coxswain::serve

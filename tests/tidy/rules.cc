@@ -102,6 +102,7 @@ const std::vector<Library>& Libraries() {
        {"httplib"},
        {"coordinator/serve/http_server.cc", "coordinator/serve/http_connection.",
         "tests/unit/coordinator/serve/", "tests/integration/serve_", "tests/s3/"}},
+      {"prometheus-cpp", {"prometheus/"}, {"coordinator/serve/serve_metrics.cc"}},
       {"spdlog", {"spdlog/"}, {"runtime/base/logging.cc"}},
       {"Catch2", {"catch2/"}, {"tests/"}},
   };
