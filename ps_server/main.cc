@@ -4,7 +4,7 @@
 #include "ps_server/ps_service.h"
 #include "runtime/cluster/daemon_main.h"
 #include "runtime/function/partition.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 
 int main(int argc, char** argv) {
   coxswain::graph::OpRegistry registry;

@@ -24,9 +24,20 @@ constexpr int kTrivialKernels = 4;
 
 const std::shared_ptr<const function::CompiledFunction>& WorkerPlan::LeastBusy() const {
   if (components.size() == 1) return components.front();
-  return *std::min_element(components.begin(), components.end(), [](const auto& a, const auto& b) {
-    return a->device()->borrowed_streams() < b->device()->borrowed_streams();
-  });
+  // Of the devices that a component uses, the one with the most runs counts.
+  const auto load = [](const function::CompiledFunction& component) {
+    int runs = 0;
+    for (const auto& device : component.devices()) {
+      runs = std::max(runs, device->borrowed_streams());
+    }
+    return runs;
+  };
+  size_t best = turn.fetch_add(1, std::memory_order_relaxed) % components.size();
+  for (size_t i = 1, first = best; i < components.size(); ++i) {
+    const size_t at = (first + i) % components.size();
+    if (load(*components[at]) < load(*components[best])) best = at;
+  }
+  return components[best];
 }
 
 Execution::Execution(function::ClosureRequest request, env::Env* env, Options options)
@@ -53,7 +64,7 @@ void Execution::Start() {
 // Whether the component is a few kernels that run from beginning to end in one thread.
 bool Execution::IsAlone() const {
   const function::CompiledFunction& component = options_.plan->any();
-  return options_.data == nullptr && !component.has_ps_calls() && component.device() == nullptr &&
+  return options_.data == nullptr && !component.has_ps_calls() && component.devices().empty() &&
          request_.steps <= 1 && component.kernel_count() <= kTrivialKernels;
 }
 

@@ -25,16 +25,18 @@ struct WorkerPlan {
   PlanId id = 0;
   std::string content;  // the request that registered it, serialized
   DatasetId dataset = 0;
-  // One compiled function for each GPU of the worker, or a single one for the CPU.
+  // One compiled function for each GPU of the worker that a step can begin on, or a single one for
+  // the CPU.
   std::vector<std::shared_ptr<const function::CompiledFunction>> components;
   std::vector<proto::ArgumentSource> sources;  // one per argument
   std::vector<ValuesId> values;                // that arguments are of, each once
   std::vector<int> ps_calls;                   // number of calls in the component, by PS
   mutable Pace pace;                           // duration of a run without PS calls and data
+  mutable std::atomic<uint32_t> turn{0};       // of the components
 
   // Any of them, for properties that all have in common.
   const function::CompiledFunction& any() const { return *components.front(); }
-  // The function of the device with the fewest runs under way.
+  // The one whose devices have the fewest runs under way; of as many, each in its turn.
   const std::shared_ptr<const function::CompiledFunction>& LeastBusy() const;
 };
 

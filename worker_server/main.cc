@@ -3,7 +3,7 @@
 #include "kernels/register.h"
 #include "runtime/cluster/daemon_main.h"
 #include "runtime/function/partition.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 #include "worker_server/worker_service.h"
 
 int main(int argc, char** argv) {

@@ -263,7 +263,8 @@ absl::Status WorkerService::PlanReply(const absl::Status& status) {
   return WithDetail(status, {ErrorCause::kTaskLost, true, TaskName(), incarnation()});
 }
 
-// One component for each GPU, or one for the CPU.
+// One component for each GPU that a step may begin on, or one for the CPU. A step's GPU:1 is the
+// one after its GPU:0, and after the worker's last one comes the first.
 absl::Status WorkerService::CompilePlan(graph::Function function, WorkerPlan* plan) {
   const device::DeviceSet* const devices = options().devices.get();
   const bool any = devices != nullptr && !devices->empty();
@@ -279,11 +280,15 @@ absl::Status WorkerService::CompilePlan(graph::Function function, WorkerPlan* pl
     return absl::OkStatus();
   }
   for (int i = 0; i < devices->size(); ++i) {
+    function::CompiledFunction::Devices from_here;
+    for (int j = 0; j < devices->size(); ++j) {
+      from_here.push_back(devices->device((i + j) % devices->size()));
+    }
     ASSIGN_OR_RETURN(auto component,
-                     function::CompiledFunction::Compile(function, devices->device(i)));
+                     function::CompiledFunction::Compile(function, std::move(from_here)));
     plan->components.push_back(std::move(component));
     // Nothing of it is worth a GPU: then all of them are the same.
-    if (plan->components.back()->device() == nullptr) break;
+    if (plan->components.back()->devices().empty()) break;
   }
   return absl::OkStatus();
 }

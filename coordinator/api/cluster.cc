@@ -24,7 +24,7 @@
 #include "runtime/env/process_limits.h"
 #include "runtime/env/this_process.h"
 #include "runtime/function/partition.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"

@@ -30,7 +30,7 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/function/partition.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 #include "runtime/graph/op.h"
 #include "runtime/net/secret_transport.h"
 
@@ -126,10 +126,10 @@ namespace {
 absl::StatusOr<function::Partition> OnGpu(const function::Partition& partition) {
   const graph::OpRegistry& ops = *partition.worker.graph.registry();
   function::Partition placed = partition;
-  ASSIGN_OR_RETURN(placed.worker,
-                   function::PlaceOnDevice(partition.worker, [&](const graph::Node& node) {
-                     return ops.HasKernel(node.op);
-                   }));
+  ASSIGN_OR_RETURN(placed.worker, function::PlaceOnDevices(partition.worker, /*devices=*/1,
+                                                           [&](const graph::Node& node) {
+                                                             return ops.HasKernel(node.op);
+                                                           }));
   return placed;
 }
 

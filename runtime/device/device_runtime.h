@@ -1,8 +1,8 @@
 // Devices beside the CPU: their memory, their streams, and what they know of ops.
 //
-// A step runs on one stream of one device: whatever is enqueued on it runs in that order, so memory
-// that a step has released may be used again by what it enqueues later, and nothing but a copy to
-// the host is ever waited for. Several steps in flight use several streams.
+// A step has one stream on each device that it uses: whatever is enqueued on it runs in that order,
+// so memory that a step has released may be used again by what it enqueues later, and nothing but a
+// copy to the host is ever waited for. Several steps in flight use several streams.
 //
 // Errors of all functions, beside those named: ResourceExhausted when the device's memory does not
 // suffice; one that IsDeviceLost knows when nothing works on the device any more in this process.
@@ -62,8 +62,12 @@ class DeviceStream : public std::enable_shared_from_this<DeviceStream> {
   // the caller sees to that. Of the smaller size of both.
   virtual absl::Status CopyToDevice(const Buffer& to, const Buffer& host) = 0;
   virtual absl::Status CopyToHost(const Buffer& host, const Buffer& from) = 0;
+  // `from` may be memory of another device that the same plugin gave (or another fake one).
   virtual absl::Status CopyOnDevice(const Buffer& to, const Buffer& from) = 0;
   virtual absl::Status FillZero(const Buffer& to) = 0;
+  // What is enqueued here from now on runs after all that was enqueued on `other` until now: a
+  // stream of this device, or of another one of the same plugin (or another fake one).
+  virtual absl::Status WaitFor(DeviceStream* other) = 0;
   // Calls `reached` once when all that was enqueued before is done, on some thread; not at all when
   // this returns an error. It must do next to nothing, and nothing with devices.
   using Reached = absl::AnyInvocable<void(absl::Status)>;

@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "runtime/base/stable_hash.h"
 #include "runtime/base/status.h"
 #include "runtime/device/fake_memory.h"
@@ -29,6 +30,32 @@ uint64_t Draw(uint64_t* state) {
 }
 
 class TheFakeDevice;
+class FakeStream;
+
+// What a stream waits for: that another one has got somewhere.
+class Gate {
+ public:
+  Gate(FakeStream* waiting, std::weak_ptr<DeviceStream> other)
+      : other_(std::move(other)), waiting_(waiting) {}
+
+  bool IsOpen() const { return open_.HasBeenNotified(); }
+  void AwaitOpen() const { open_.WaitForNotification(); }
+  // By the other stream. Whoever waits has Left when it ends, so it is there.
+  void Open();
+  // The stream has passed, and may end.
+  void Leave() {
+    absl::MutexLock lock(&mu_);
+    waiting_ = nullptr;
+  }
+  // Null: it has run to its end.
+  std::shared_ptr<DeviceStream> other() const { return other_.lock(); }
+
+ private:
+  absl::Notification open_;
+  const std::weak_ptr<DeviceStream> other_;
+  absl::Mutex mu_;
+  FakeStream* waiting_ ABSL_GUARDED_BY(mu_);
+};
 
 class FakeStream final : public DeviceStream {
  public:
@@ -40,14 +67,30 @@ class FakeStream final : public DeviceStream {
   absl::Status CopyToHost(const Buffer& host, const Buffer& from) override;
   absl::Status CopyOnDevice(const Buffer& to, const Buffer& from) override;
   absl::Status FillZero(const Buffer& to) override;
+  absl::Status WaitFor(DeviceStream* other) override;
   absl::Status Notify(Reached reached) override;
 
   // Errors: that the device is lost.
-  absl::Status Enqueue(Task task);
-  // Runs what is queued, in this thread. False: nothing was.
+  absl::Status Enqueue(Task task) { return Enqueue(Step{std::move(task), nullptr}); }
+  // Runs something of what is queued, in this thread, or of what that waits for. False: there was
+  // nothing, or another thread is at it.
   bool Drain();
+  // A gate is open.
+  void GoOn();
 
  private:
+  struct Step {
+    Task task;
+    std::shared_ptr<Gate> gate;  // instead of a task
+  };
+
+  absl::Status Enqueue(Step step);
+  // The gate at which it stands. Null: none.
+  std::shared_ptr<Gate> ClosedGate() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes the first step, which is not behind a closed gate.
+  Step TakeStep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Runs it and ends it.
+  void RunStep(Step step);
   // Before the stream goes on.
   absl::Duration Delay() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WakeUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -55,9 +98,9 @@ class FakeStream final : public DeviceStream {
   void Run();
 
   TheFakeDevice* const device_;
-  absl::Mutex mu_;
+  mutable absl::Mutex mu_;
   uint64_t random_ ABSL_GUARDED_BY(mu_);
-  std::deque<Task> tasks_ ABSL_GUARDED_BY(mu_);
+  std::deque<Step> steps_ ABSL_GUARDED_BY(mu_);
   bool awake_ ABSL_GUARDED_BY(mu_) = false;    // a Run will come
   bool running_ ABSL_GUARDED_BY(mu_) = false;  // a task runs
 };
@@ -109,7 +152,7 @@ class TheFakeDevice final : public FakeDevice {
   }
   bool Drain() override;
   FakeDeviceStats stats() const override {
-    return {to_device.load(), to_host.load(), ops.load(),
+    return {to_device.load(), to_host.load(), from_devices.load(), ops.load(),
             static_cast<int64_t>(memory_->live_bytes())};
   }
   void Break() override { broken_.store(true); }
@@ -124,11 +167,12 @@ class TheFakeDevice final : public FakeDevice {
   absl::StatusOr<Buffer> AllocateBlock(size_t bytes, std::function<void(void*)> give_back);
   FakeMemory* memory() { return memory_.get(); }
   bool notifies_early() const { return options_.notifies_early; }
+  bool forgets_waits() const { return options_.forgets_waits; }
   absl::Duration max_delay() const { return options_.max_delay; }
   env::EventLoop* loop() { return loop_; }
   void Forget(FakeStream* stream);
 
-  std::atomic<int64_t> to_device{0}, to_host{0}, ops{0};
+  std::atomic<int64_t> to_device{0}, to_host{0}, from_devices{0}, ops{0};
   FaultTable faults;
 
  private:
@@ -155,17 +199,59 @@ class TheFakeDevice final : public FakeDevice {
 // --- streams
 
 FakeStream::~FakeStream() {
-  while (Drain()) {
+  while (true) {
+    while (Drain()) {
+    }
+    mu_.Lock();
+    const std::shared_ptr<Gate> gate = ClosedGate();
+    mu_.Unlock();
+    if (gate == nullptr) break;
+    gate->AwaitOpen();  // another thread runs the stream that opens it
   }
   device_->Forget(this);
 }
 
-absl::Status FakeStream::Enqueue(Task task) {
+absl::Status FakeStream::Enqueue(Step step) {
   RETURN_IF_ERROR(device_->Check());
   absl::MutexLock lock(&mu_);
-  tasks_.push_back(std::move(task));
+  steps_.push_back(std::move(step));
   if (!std::exchange(awake_, true)) WakeUp();
   return absl::OkStatus();
+}
+
+std::shared_ptr<Gate> FakeStream::ClosedGate() const {
+  if (steps_.empty() || steps_.front().gate == nullptr) return nullptr;
+  const std::shared_ptr<Gate>& gate = steps_.front().gate;
+  return gate->IsOpen() ? nullptr : gate;
+}
+
+FakeStream::Step FakeStream::TakeStep() {
+  Step step = std::move(steps_.front());
+  steps_.pop_front();
+  running_ = true;
+  return step;
+}
+
+void FakeStream::RunStep(Step step) {
+  if (step.gate != nullptr) {
+    step.gate->Leave();
+  } else {
+    step.task();
+  }
+  step = {};
+  absl::MutexLock lock(&mu_);
+  running_ = false;
+}
+
+void Gate::Open() {
+  absl::MutexLock lock(&mu_);
+  open_.Notify();
+  if (waiting_ != nullptr) waiting_->GoOn();
+}
+
+void FakeStream::GoOn() {
+  absl::MutexLock lock(&mu_);
+  if (!steps_.empty() && !std::exchange(awake_, true)) WakeUp();
 }
 
 absl::Duration FakeStream::Delay() {
@@ -188,40 +274,36 @@ void FakeStream::Run() {
     turn = 1 + static_cast<int>(Draw(&random_) % 16);
   }
   while (turn-- > 0) {
-    Task task;
+    Step step;
     {
       absl::MutexLock lock(&mu_);
       if (running_) break;  // Drain is at it
-      if (tasks_.empty()) {
+      if (steps_.empty() || ClosedGate() != nullptr) {
         awake_ = false;
         return;
       }
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
-      running_ = true;
+      step = TakeStep();
     }
-    task();
-    task = nullptr;
-    absl::MutexLock lock(&mu_);
-    running_ = false;
+    RunStep(std::move(step));
   }
   absl::MutexLock lock(&mu_);
   WakeUp();
 }
 
 bool FakeStream::Drain() {
-  Task task;
+  Step step;
+  std::shared_ptr<Gate> gate;
   {
     absl::MutexLock lock(&mu_);
-    if (tasks_.empty() || running_) return false;
-    task = std::move(tasks_.front());
-    tasks_.pop_front();
-    running_ = true;
+    if (steps_.empty() || running_) return false;
+    gate = ClosedGate();
+    if (gate == nullptr) step = TakeStep();
   }
-  task();
-  task = nullptr;
-  absl::MutexLock lock(&mu_);
-  running_ = false;
+  if (gate != nullptr) {
+    const std::shared_ptr<DeviceStream> other = gate->other();
+    return other != nullptr && static_cast<FakeStream*>(other.get())->Drain();
+  }
+  RunStep(std::move(step));
   return true;
 }
 
@@ -257,16 +339,26 @@ absl::Status FakeStream::CopyToHost(const Buffer& host, const Buffer& from) {
 }
 
 absl::Status FakeStream::CopyOnDevice(const Buffer& to, const Buffer& from) {
-  return Enqueue([device = device_, to = to.data(), from = from.data(),
-                  bytes = std::min(to.size(), from.size())] {
-    std::memcpy(device->memory()->Inside(to), device->memory()->Inside(from), bytes);
-  });
+  if (from.device() != to.device()) ++device_->from_devices;
+  return Enqueue([to = device_->memory()->Inside(to.data()),
+                  from = FakeMemory::InsideOfAny(from.data()),
+                  bytes = std::min(to.size(), from.size())] { std::memcpy(to, from, bytes); });
 }
 
 absl::Status FakeStream::FillZero(const Buffer& to) {
   return Enqueue([device = device_, to = to.data(), bytes = to.size()] {
     std::memset(device->memory()->Inside(to), 0, bytes);
   });
+}
+
+absl::Status FakeStream::WaitFor(DeviceStream* other) {
+  if (device_->forgets_waits()) return absl::OkStatus();
+  RETURN_IF_ERROR(device_->Check());
+  const auto gate = std::make_shared<Gate>(this, other->weak_from_this());
+  RETURN_IF_ERROR(static_cast<FakeStream*>(other)->Enqueue([gate] { gate->Open(); }));
+  const absl::Status waits = Enqueue(Step{nullptr, gate});
+  if (!waits.ok()) gate->Leave();
+  return waits;
 }
 
 absl::Status FakeStream::Notify(Reached reached) {

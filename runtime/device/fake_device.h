@@ -28,12 +28,15 @@ struct FakeDeviceOptions {
   int64_t break_after_ops = -1;  // it is lost when as many were enqueued; -1: never
   // A defect, for tests that such a thing is found: it says too early that all is done.
   bool notifies_early = false;
+  // Another one: its streams do not wait for each other.
+  bool forgets_waits = false;
 };
 
 // What was done since it was made.
 struct FakeDeviceStats {
   int64_t copies_to_device = 0;
   int64_t copies_to_host = 0;
+  int64_t copies_from_devices = 0;  // other ones
   int64_t ops = 0;
   int64_t live_bytes = 0;
 };

@@ -4,8 +4,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
 
 namespace coxswain::device {
 namespace {
@@ -18,6 +21,35 @@ size_t ClassOf(size_t bytes) {
 }
 
 size_t BlockBytes(size_t bytes) { return size_t{256} << ClassOf(bytes); }
+
+// All that there are. Thread-safe.
+class Everywhere {
+ public:
+  void Add(const FakeMemory* memory, const char* begin, const char* end) {
+    absl::MutexLock lock(&mu_);
+    by_end_[end] = {begin, memory};
+  }
+  void Remove(const char* end) {
+    absl::MutexLock lock(&mu_);
+    by_end_.erase(end);
+  }
+  const FakeMemory* Find(const char* address) {
+    absl::MutexLock lock(&mu_);
+    const auto it = by_end_.upper_bound(address);
+    COX_CHECK(it != by_end_.end() && it->second.first <= address,
+              "an address that no fake device has given");
+    return it->second.second;
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::map<const char*, std::pair<const char*, const FakeMemory*>> by_end_ ABSL_GUARDED_BY(mu_);
+};
+
+Everywhere& AllMemory() {
+  static auto* const all = new Everywhere;
+  return *all;
+}
 
 }  // namespace
 
@@ -39,7 +71,13 @@ absl::StatusOr<std::unique_ptr<FakeMemory>> FakeMemory::Map(size_t bytes) {
       new FakeMemory(static_cast<char*>(outside), static_cast<char*>(inside), bytes));
 }
 
+FakeMemory::FakeMemory(char* outside, char* inside, size_t bytes)
+    : outside_(outside), inside_(inside), bytes_(bytes) {
+  AllMemory().Add(this, outside_, outside_ + bytes_);
+}
+
 FakeMemory::~FakeMemory() {
+  AllMemory().Remove(outside_ + bytes_);
   munmap(outside_, bytes_);
   munmap(inside_, bytes_);
 }
@@ -66,6 +104,10 @@ void FakeMemory::Free(void* memory, size_t bytes) {
   absl::MutexLock lock(&mu_);
   live_ -= BlockBytes(bytes);
   free_[ClassOf(bytes)].push_back(static_cast<size_t>(static_cast<char*>(memory) - outside_));
+}
+
+void* FakeMemory::InsideOfAny(const void* memory) {
+  return AllMemory().Find(static_cast<const char*>(memory))->Inside(memory);
 }
 
 void FakeMemory::Spoil(void* memory, size_t bytes) const {

@@ -26,12 +26,13 @@ class FakeMemory {
   void* Inside(const void* memory) const {
     return inside_ + (static_cast<const char*>(memory) - outside_);
   }
+  // The same of whichever memory of this process the address is from.
+  static void* InsideOfAny(const void* memory);
   void Spoil(void* memory, size_t bytes) const;
   size_t live_bytes() const;
 
  private:
-  FakeMemory(char* outside, char* inside, size_t bytes)
-      : outside_(outside), inside_(inside), bytes_(bytes) {}
+  FakeMemory(char* outside, char* inside, size_t bytes);
 
   char* const outside_;
   char* const inside_;

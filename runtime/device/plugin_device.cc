@@ -76,7 +76,10 @@ class PluginStream final : public DeviceStream {
  public:
   PluginStream(OpenDevicePtr open, CoxStream* stream, Device device)
       : open_(std::move(open)), device_(device), stream_(stream) {}
-  ~PluginStream() override { open_->api->destroy_stream(stream_); }
+  ~PluginStream() override {
+    open_->api->destroy_event(event_);
+    open_->api->destroy_stream(stream_);
+  }
 
   absl::StatusOr<Buffer> Allocate(size_t bytes) override {
     void* memory = nullptr;
@@ -96,6 +99,10 @@ class PluginStream final : public DeviceStream {
   }
   absl::Status FillZero(const Buffer& to) override {
     return Call(open_->api->fill_zero, to.data(), to.size());
+  }
+  absl::Status WaitFor(DeviceStream* other) override {
+    ASSIGN_OR_RETURN(CoxEvent* const reached, static_cast<PluginStream*>(other)->Record());
+    return Call(open_->api->wait, reached);
   }
   absl::Status Notify(Reached reached) override {
     auto waiting = std::make_unique<Waiting>(open_.get(), std::move(reached));
@@ -142,6 +149,16 @@ class PluginStream final : public DeviceStream {
   absl::Status Copy(Function function, const Buffer& to, const Buffer& from) {
     return Call(function, to.data(), from.data(), std::min(to.size(), from.size()));
   }
+  // An event that is reached when all that was enqueued until now is done. One event serves for
+  // all: a stream that was told to wait for it goes by what it stood for then.
+  absl::StatusOr<CoxEvent*> Record() {
+    const absl::MutexLock lock(&mu_);
+    if (event_ == nullptr) {
+      RETURN_IF_ERROR(open_->Call(open_->api->create_event, open_->device, &event_));
+    }
+    RETURN_IF_ERROR(open_->Call(open_->api->record, stream_, event_));
+    return event_;
+  }
   void Release(void* memory) {
     const absl::MutexLock lock(&mu_);
     open_->api->release_on(stream_, memory);
@@ -150,7 +167,8 @@ class PluginStream final : public DeviceStream {
   const OpenDevicePtr open_;
   const Device device_;
   CoxStream* const stream_;
-  absl::Mutex mu_;  // one thread at a time uses the stream
+  CoxEvent* event_ = nullptr;  // made when it is first wanted
+  absl::Mutex mu_;             // one thread at a time uses the stream
 };
 
 CoxTensor ToC(const Tensor& tensor) {

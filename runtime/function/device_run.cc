@@ -1,6 +1,9 @@
+// Types of outputs; then a run: its beginning and end, and what it enqueues: copies down, ops, copies
+// across, copies up.
 #include "runtime/function/device_run.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -73,28 +76,42 @@ int64_t OutputTypes::inferred() const {
   return inferred_;
 }
 
-absl::StatusOr<std::unique_ptr<DeviceRun>> DeviceRun::Start(device::DeviceRuntime* device,
-                                                            const graph::Function* function) {
-  ASSIGN_OR_RETURN(std::shared_ptr<device::DeviceStream> stream, device->BorrowStream());
-  std::unique_ptr<DeviceRun> run(new DeviceRun(device, function, std::move(stream)));
-  ASSIGN_OR_RETURN(run->fault_, run->stream_->Allocate(sizeof(CoxFault)));
-  RETURN_IF_ERROR(run->stream_->FillZero(run->fault_));
+absl::StatusOr<std::unique_ptr<DeviceRun>> DeviceRun::Start(
+    absl::Span<const std::shared_ptr<device::DeviceRuntime>> devices,
+    const graph::Function* function) {
+  std::unique_ptr<DeviceRun> run(new DeviceRun(function));
+  for (const auto& device : devices) {
+    ASSIGN_OR_RETURN(std::shared_ptr<device::DeviceStream> stream, device->BorrowStream());
+    Lane& lane = run->lanes_.emplace_back();
+    lane.device = device.get();
+    lane.stream = std::move(stream);
+    ASSIGN_OR_RETURN(lane.fault, lane.stream->Allocate(sizeof(CoxFault)));
+    RETURN_IF_ERROR(lane.stream->FillZero(lane.fault));
+  }
   return run;
 }
 
 DeviceRun::~DeviceRun() {
-  fault_ = Buffer();
-  // A device that is lost reads nothing more.
-  if (!held_.empty()) {
-    stream_->Notify([held = std::move(held_)](const absl::Status&) {}).IgnoreError();
+  for (Lane& lane : lanes_) {
+    // A device that is lost reads nothing more.
+    for (const int borrower : lane.borrowers) {
+      lane.stream->WaitFor(lanes_[static_cast<size_t>(borrower)].stream.get()).IgnoreError();
+    }
+    lane.lent.clear();
+    lane.fault = Buffer();
+    lane.faults_of_others.clear();
+    if (lane.held.empty()) continue;
+    lane.stream->Notify([held = std::move(lane.held)](const absl::Status&) {}).IgnoreError();
   }
-  device_->ReturnStream(std::move(stream_));
+  for (Lane& lane : lanes_) lane.device->ReturnStream(std::move(lane.stream));
 }
 
-absl::Status DeviceRun::CopyToDevice(absl::Span<const Tensor> host, absl::Span<Tensor> outputs) {
+absl::Status DeviceRun::CopyToDevice(int device, absl::Span<const Tensor> host,
+                                     absl::Span<Tensor> outputs) {
+  Lane& lane = lanes_[static_cast<size_t>(device)];
   const size_t bytes = SlabBytes(host);
-  ASSIGN_OR_RETURN(const Buffer pinned, device_->pinned()->Allocate(bytes));
-  ASSIGN_OR_RETURN(const Buffer slab, stream_->Allocate(bytes));
+  ASSIGN_OR_RETURN(const Buffer pinned, lane.device->pinned()->Allocate(bytes));
+  ASSIGN_OR_RETURN(const Buffer slab, lane.stream->Allocate(bytes));
   size_t offset = 0;
   for (size_t i = 0; i < host.size(); ++i) {
     const size_t at = offset;
@@ -102,55 +119,92 @@ absl::Status DeviceRun::CopyToDevice(absl::Span<const Tensor> host, absl::Span<T
     if (host[i].bytes() == 0) continue;
     std::memcpy(static_cast<char*>(pinned.data()) + at, host[i].raw(), host[i].bytes());
   }
-  RETURN_IF_ERROR(stream_->CopyToDevice(slab, pinned));
-  held_.push_back(pinned);
+  RETURN_IF_ERROR(lane.stream->CopyToDevice(slab, pinned));
+  lane.held.push_back(pinned);
   return absl::OkStatus();
 }
 
-absl::Status DeviceRun::RunOp(const device::DeviceOp& op, const graph::Node& node,
+absl::Status DeviceRun::RunOp(int device, const device::DeviceOp& op, const graph::Node& node,
                               OutputTypes* output_types, absl::Span<const Tensor> inputs,
                               absl::Span<Tensor> outputs, const graph::StepInfo& step) {
+  const Lane& lane = lanes_[static_cast<size_t>(device)];
   ASSIGN_OR_RETURN(const OutputTypes::Types made,
                    output_types->For(node, *function_->graph.registry(), inputs));
   const std::vector<TensorType>& types = *made;
   for (size_t i = 0; i < outputs.size(); ++i) {
     ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(types[i].shape));
     ASSIGN_OR_RETURN(Buffer buffer,
-                     stream_->Allocate(static_cast<size_t>(elements) * SizeOf(types[i].dtype)));
+                     lane.stream->Allocate(static_cast<size_t>(elements) * SizeOf(types[i].dtype)));
     outputs[i] = Tensor(types[i].dtype, types[i].shape, std::move(buffer));
   }
-  return op.Enqueue(stream_.get(), {inputs, outputs, fault_, node.id, step});
+  return op.Enqueue(lane.stream.get(), {inputs, outputs, lane.fault, node.id, step});
 }
 
-absl::Status DeviceRun::CopyToHost(absl::Span<const Tensor> tensors, Done done) {
-  const size_t fault_at = SlabBytes(tensors);
-  const size_t bytes = fault_at + sizeof(CoxFault);
-  ASSIGN_OR_RETURN(const Buffer slab, stream_->Allocate(bytes));
-  ASSIGN_OR_RETURN(const Buffer pinned, device_->pinned()->Allocate(bytes));
-  std::vector<Tensor> made;
-  size_t offset = 0;
-  for (const Tensor& t : tensors) {
-    const Buffer place = slab.Slice(offset, t.bytes());
-    if (t.bytes() > 0) RETURN_IF_ERROR(stream_->CopyOnDevice(place, t.buffer()));
-    made.emplace_back(t.dtype(), t.shape(), TakePlace(pinned, t, &offset));
+absl::Status DeviceRun::CopyBetweenDevices(int from, int to, absl::Span<const Tensor> inputs,
+                                           absl::Span<Tensor> outputs) {
+  Lane& source = lanes_[static_cast<size_t>(from)];
+  Lane& target = lanes_[static_cast<size_t>(to)];
+  // The source may find a fault while the target copies: what is copied is how it is now.
+  std::map<int, Buffer> faults = source.faults_of_others;
+  ASSIGN_OR_RETURN(faults[from], source.stream->Allocate(sizeof(CoxFault)));
+  RETURN_IF_ERROR(source.stream->CopyOnDevice(faults[from], source.fault));
+  RETURN_IF_ERROR(target.stream->WaitFor(source.stream.get()));
+  source.borrowers.insert(to);
+  const auto copy = [&](const Buffer& original) -> absl::StatusOr<Buffer> {
+    source.lent.push_back(original);
+    ASSIGN_OR_RETURN(Buffer made, target.stream->Allocate(original.size()));
+    if (original.size() > 0) RETURN_IF_ERROR(target.stream->CopyOnDevice(made, original));
+    return made;
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(Buffer made, copy(inputs[i].buffer().Slice(0, inputs[i].bytes())));
+    outputs[i] = Tensor(inputs[i].dtype(), inputs[i].shape(), std::move(made));
   }
-  RETURN_IF_ERROR(stream_->CopyOnDevice(slab.Slice(fault_at, sizeof(CoxFault)), fault_));
-  held_.push_back(pinned);  // the copy writes there, whatever becomes of the rest
-  RETURN_IF_ERROR(stream_->CopyToHost(pinned, slab));
+  for (const auto& [lane, fault] : faults) {
+    if (lane == to) continue;
+    ASSIGN_OR_RETURN(target.faults_of_others[lane], copy(fault));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceRun::CopyToHost(int device, absl::Span<const Tensor> tensors, Done done) {
+  Lane& lane = lanes_[static_cast<size_t>(device)];
+  // The tensors, then the faults, its own last.
+  std::vector<Buffer> originals;
+  std::vector<const device::DeviceRuntime*> fault_devices;
+  for (const Tensor& t : tensors) originals.push_back(t.buffer().Slice(0, t.bytes()));
+  for (const auto& [other, fault] : lane.faults_of_others) {
+    originals.push_back(fault);
+    fault_devices.push_back(lanes_[static_cast<size_t>(other)].device);
+  }
+  originals.push_back(lane.fault);
+  fault_devices.push_back(lane.device);
+  size_t bytes = 0;
+  for (const Buffer& original : originals) bytes += RoundUp(original.size());
+  ASSIGN_OR_RETURN(const Buffer slab, lane.stream->Allocate(bytes));
+  ASSIGN_OR_RETURN(const Buffer pinned, lane.device->pinned()->Allocate(bytes));
+  std::vector<Buffer> places;
+  size_t offset = 0;
+  for (const Buffer& original : originals) {
+    const Buffer place = slab.Slice(offset, original.size());
+    if (place.size() > 0) RETURN_IF_ERROR(lane.stream->CopyOnDevice(place, original));
+    places.push_back(pinned.Slice(offset, original.size()));
+    offset += RoundUp(original.size());
+  }
+  std::vector<Tensor> made;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    made.emplace_back(tensors[i].dtype(), tensors[i].shape(), places[i]);
+  }
+  places.erase(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(tensors.size()));
+  lane.held.push_back(pinned);  // the copy writes there, whatever becomes of the rest
+  RETURN_IF_ERROR(lane.stream->CopyToHost(pinned, slab));
   // What was copied down before is done when this is.
-  return stream_->Notify([device = device_, function = function_, made = std::move(made),
-                          fault = pinned.Slice(fault_at, sizeof(CoxFault)),
-                          held = std::exchange(held_, {}),
-                          done = std::move(done)](absl::Status status) mutable {
-    CoxFault found;
-    std::memcpy(&found, fault.data(), sizeof(found));
-    if (status.ok() && found.kind != COX_FAULT_NONE) {
-      status = device->FaultStatus(found);
-      if (found.node >= 0 && found.node < function->graph.size()) {
-        const graph::Node& node = function->graph.node(found.node);
-        status = Annotate(status, absl::StrCat("function '", function->name, "', node '", node.name,
-                                               "' (", node.op, ")"));
-      }
+  return lane.stream->Notify([function = function_, made = std::move(made),
+                              faults = std::move(places), fault_devices = std::move(fault_devices),
+                              held = std::exchange(lane.held, {}),
+                              done = std::move(done)](absl::Status status) mutable {
+    for (size_t i = 0; status.ok() && i < faults.size(); ++i) {
+      status = FaultStatus(*fault_devices[i], *function, faults[i]);
     }
     if (status.ok()) {
       done(std::move(made));
@@ -158,6 +212,18 @@ absl::Status DeviceRun::CopyToHost(absl::Span<const Tensor> tensors, Done done) 
       done(std::move(status));
     }
   });
+}
+
+absl::Status DeviceRun::FaultStatus(const device::DeviceRuntime& device,
+                                    const graph::Function& function, const Buffer& fault) {
+  CoxFault found;
+  std::memcpy(&found, fault.data(), sizeof(found));
+  if (found.kind == COX_FAULT_NONE) return absl::OkStatus();
+  const absl::Status status = device.FaultStatus(found);
+  if (found.node < 0 || found.node >= function.graph.size()) return status;
+  const graph::Node& node = function.graph.node(found.node);
+  return Annotate(status, absl::StrCat("function '", function.name, "', node '", node.name, "' (",
+                                       node.op, ")"));
 }
 
 }  // namespace coxswain::function

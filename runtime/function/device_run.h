@@ -1,10 +1,13 @@
-// A run's part on a device: its stream, its copies, and what went wrong there.
+// A run's part on devices: a stream on each, its copies, and what went wrong there.
 //
 // A run copies up at certain places only; there it learns of faults: before anything that was made
-// with wrong values goes on to a PS.
+// with wrong values goes on to a PS. What goes from one device to another brings the faults with it
+// that were found until then.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -37,36 +40,52 @@ class OutputTypes {
   int64_t inferred_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// Used by one thread at a time. Errors of all: those of the device.
+// Used by one thread at a time. Devices are numbered as the run's. Errors of all: those of the
+// devices.
 class DeviceRun {
  public:
-  // `function` and `device` must outlive it.
-  static absl::StatusOr<std::unique_ptr<DeviceRun>> Start(device::DeviceRuntime* device,
-                                                          const graph::Function* function);
+  // `devices` (at least one) and `function` must outlive it.
+  static absl::StatusOr<std::unique_ptr<DeviceRun>> Start(
+      absl::Span<const std::shared_ptr<device::DeviceRuntime>> devices,
+      const graph::Function* function);
   ~DeviceRun();
 
   // Enqueues one copy for all of them.
-  absl::Status CopyToDevice(absl::Span<const Tensor> host, absl::Span<Tensor> outputs);
+  absl::Status CopyToDevice(int device, absl::Span<const Tensor> host, absl::Span<Tensor> outputs);
   // Allocates the outputs and enqueues the op.
-  absl::Status RunOp(const device::DeviceOp& op, const graph::Node& node, OutputTypes* types,
-                     absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs,
-                     const graph::StepInfo& step);
+  absl::Status RunOp(int device, const device::DeviceOp& op, const graph::Node& node,
+                     OutputTypes* types, absl::Span<const Tensor> inputs,
+                     absl::Span<Tensor> outputs, const graph::StepInfo& step);
+  // Enqueues copies of tensors of `from` for what is enqueued on `to` from now on. The originals
+  // stay until the run ends.
+  absl::Status CopyBetweenDevices(int from, int to, absl::Span<const Tensor> inputs,
+                                  absl::Span<Tensor> outputs);
   // Enqueues one copy for all of them. `done` comes on a thread that must not be held up and where
   // devices may not be used: with the tensors in host memory, or with what was wrong in the run
   // before, naming the node. It does not come when this returns an error.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
-  absl::Status CopyToHost(absl::Span<const Tensor> tensors, Done done);
+  absl::Status CopyToHost(int device, absl::Span<const Tensor> tensors, Done done);
 
  private:
-  DeviceRun(device::DeviceRuntime* device, const graph::Function* function,
-            std::shared_ptr<device::DeviceStream> stream)
-      : device_(device), function_(function), stream_(std::move(stream)) {}
+  // What the run has of one device.
+  struct Lane {
+    device::DeviceRuntime* device = nullptr;
+    std::shared_ptr<device::DeviceStream> stream;
+    Buffer fault;
+    // Copies of other lanes' faults, by lane, from when values came from there last.
+    std::map<int, Buffer> faults_of_others;
+    std::vector<Buffer> held;  // what copies from the host may still read
+    std::vector<Buffer> lent;  // what copies to other lanes may still read
+    std::set<int> borrowers;   // these lanes
+  };
 
-  device::DeviceRuntime* const device_;
+  explicit DeviceRun(const graph::Function* function) : function_(function) {}
+  // What a fault that came up says. OK: none.
+  static absl::Status FaultStatus(const device::DeviceRuntime& device,
+                                  const graph::Function& function, const Buffer& fault);
+
   const graph::Function* const function_;
-  std::shared_ptr<device::DeviceStream> stream_;
-  Buffer fault_;
-  std::vector<Buffer> held_;  // what copies may still read
+  std::vector<Lane> lanes_;
 };
 
 }  // namespace coxswain::function

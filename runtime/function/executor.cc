@@ -15,7 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/device_runtime.h"
 #include "runtime/function/device_run.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 #include "runtime/tensor/limits.h"
 
 namespace coxswain::function {
@@ -29,6 +29,7 @@ enum class NodeKind : uint8_t {
   kDeviceConstant,
   kCopyToDevice,
   kCopyToHost,
+  kCopyBetweenDevices,
 };
 
 struct CompiledNode {
@@ -37,6 +38,8 @@ struct CompiledNode {
   std::unique_ptr<device::DeviceOp> device_op;
   std::unique_ptr<OutputTypes> output_types;  // of a device's op
   Tensor constant;                            // on the device
+  int device = 0;                             // of its op, constant or copy
+  int from = 0;                               // of a copy between devices
   PsCallTarget target;
   std::vector<int> inputs;  // slots
   int first_output = 0;
@@ -46,9 +49,8 @@ struct CompiledNode {
   int64_t priority = 0;        // smaller runs first
 };
 
-CompiledFunction::CompiledFunction(graph::Function function,
-                                   std::shared_ptr<device::DeviceRuntime> device)
-    : function_(std::move(function)), device_(std::move(device)) {}
+CompiledFunction::CompiledFunction(graph::Function function, Devices devices)
+    : function_(std::move(function)), devices_(std::move(devices)) {}
 CompiledFunction::~CompiledFunction() = default;
 
 namespace {
@@ -56,17 +58,26 @@ namespace {
 // Where there is no device: none may be asked for.
 absl::Status CheckOnHost(const graph::Function& function) {
   for (const graph::Node& node : function.graph.nodes()) {
-    const bool copy = node.op == kCopyToDeviceOp || node.op == kCopyToHostOp;
-    if (!copy && !IsOnDevice(node)) continue;
+    if (!IsCopy(node) && !IsOnDevice(node)) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "function '", function.name, "', node '", node.name, "' (", node.op, "): wanted on ",
-        copy ? "a GPU" : node.device.ToString(), ", but there is no GPU here"));
+        IsCopy(node) ? "a GPU" : node.device.ToString(), ", but there is no GPU here"));
   }
   return absl::OkStatus();
 }
 
-bool AnyOnDevice(const graph::Function& function) {
-  return std::any_of(function.graph.nodes().begin(), function.graph.nodes().end(), IsOnDevice);
+// How many of its devices it uses, from the first one on.
+size_t DevicesUsed(const graph::Function& function) {
+  size_t used = 0;
+  for (const graph::Node& node : function.graph.nodes()) {
+    if (IsOnDevice(node)) used = std::max(used, static_cast<size_t>(DeviceOf(node)) + 1);
+  }
+  return used;
+}
+
+NodeKind KindOfCopy(const graph::Node& node) {
+  if (node.op == kCopyToDeviceOp) return NodeKind::kCopyToDevice;
+  return node.op == kCopyToHostOp ? NodeKind::kCopyToHost : NodeKind::kCopyBetweenDevices;
 }
 
 absl::StatusOr<Tensor> ConstantOnDevice(const graph::Node& node, device::DeviceRuntime* device) {
@@ -79,18 +90,24 @@ absl::StatusOr<Tensor> ConstantOnDevice(const graph::Node& node, device::DeviceR
 
 absl::Status CompiledFunction::CompileNode(const graph::Node& node, CompiledNode* compiled) {
   if (node.op == "Arg") return absl::OkStatus();
+  if (IsCopy(node) || IsOnDevice(node)) compiled->device = DeviceOf(node);
   if (node.op == kPsCallOp) {
     compiled->kind = NodeKind::kPsCall;
     compiled->target = GetPsCallTarget(node);
     has_ps_calls_ = true;
-  } else if (node.op == kCopyToDeviceOp || node.op == kCopyToHostOp) {
-    compiled->kind = node.op == kCopyToDeviceOp ? NodeKind::kCopyToDevice : NodeKind::kCopyToHost;
+  } else if (IsCopy(node)) {
+    compiled->kind = KindOfCopy(node);
+    if (node.op == kCopyBetweenDevicesOp) {
+      compiled->from = DeviceOf(function_.graph.node(node.inputs.front().node));
+    }
   } else if (IsOnDevice(node) && node.op == "Const") {
     compiled->kind = NodeKind::kDeviceConstant;
-    ASSIGN_OR_RETURN(compiled->constant, ConstantOnDevice(node, device_.get()));
+    ASSIGN_OR_RETURN(compiled->constant,
+                     ConstantOnDevice(node, devices_[static_cast<size_t>(compiled->device)].get()));
   } else if (IsOnDevice(node)) {
     compiled->kind = NodeKind::kDeviceOp;
-    ASSIGN_OR_RETURN(compiled->device_op, device_->CreateOp(node, function_.graph));
+    ASSIGN_OR_RETURN(compiled->device_op, devices_[static_cast<size_t>(compiled->device)]->CreateOp(
+                                              node, function_.graph));
     compiled->output_types = std::make_unique<OutputTypes>();
   } else {
     compiled->kind = NodeKind::kKernel;
@@ -101,18 +118,19 @@ absl::Status CompiledFunction::CompileNode(const graph::Node& node, CompiledNode
 }
 
 absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compile(
-    graph::Function function, std::shared_ptr<device::DeviceRuntime> device) {
-  if (device == nullptr) {
+    graph::Function function, Devices devices) {
+  if (devices.empty()) {
     RETURN_IF_ERROR(CheckOnHost(function));
   } else {
     const auto has_code = [&](const graph::Node& node) {
-      return device->CreateOp(node, function.graph).ok();
+      return devices.front()->CreateOp(node, function.graph).ok();
     };
-    ASSIGN_OR_RETURN(function, PlaceOnDevice(function, has_code));
-    if (!AnyOnDevice(function)) device = nullptr;
+    ASSIGN_OR_RETURN(function,
+                     PlaceOnDevices(function, static_cast<int>(devices.size()), has_code));
+    devices.resize(DevicesUsed(function));
   }
   std::shared_ptr<CompiledFunction> compiled(
-      new CompiledFunction(std::move(function), std::move(device)));
+      new CompiledFunction(std::move(function), std::move(devices)));
   const graph::Graph& graph = compiled->function_.graph;
   int slots = 0;
   for (const graph::Node& node : graph.nodes()) {
@@ -196,8 +214,8 @@ class ActiveRun {
         kernels_left_(function.kernel_count_) {}
 
   absl::Status Start(std::vector<Tensor> arguments) {
-    if (f_.device_ != nullptr) {
-      ASSIGN_OR_RETURN(device_run_, DeviceRun::Start(f_.device(), &f_.function_));
+    if (!f_.devices_.empty()) {
+      ASSIGN_OR_RETURN(device_run_, DeviceRun::Start(f_.devices_, &f_.function_));
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
       slots_[f_.argument_slots_[i]] = std::move(arguments[i]);
@@ -209,7 +227,7 @@ class ActiveRun {
     return absl::OkStatus();
   }
 
-  // Lets go of all values and of the device.
+  // Lets go of all values and of the devices.
   void End() {
     slots_.clear();
     device_run_.reset();
@@ -267,7 +285,7 @@ class ActiveRun {
   absl::Status CopyToHost(int id, DeviceRun::Done done) {
     absl::InlinedVector<Tensor, 8> inputs;
     TakeInputs(f_.nodes_[id], &inputs);
-    return Annotate(device_run_->CopyToHost(inputs, std::move(done)),
+    return Annotate(device_run_->CopyToHost(f_.nodes_[id].device, inputs, std::move(done)),
                     Name(f_.function_.graph.node(id)));
   }
 
@@ -281,9 +299,14 @@ class ActiveRun {
 
   absl::Status Enqueue(const CompiledNode& node, const graph::Node& n,
                        absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs) {
-    if (node.kind == NodeKind::kCopyToDevice) return device_run_->CopyToDevice(inputs, outputs);
-    return device_run_->RunOp(*node.device_op, n, node.output_types.get(), inputs, outputs,
-                              options_.step);
+    if (node.kind == NodeKind::kCopyToDevice) {
+      return device_run_->CopyToDevice(node.device, inputs, outputs);
+    }
+    if (node.kind == NodeKind::kCopyBetweenDevices) {
+      return device_run_->CopyBetweenDevices(node.from, node.device, inputs, outputs);
+    }
+    return device_run_->RunOp(node.device, *node.device_op, n, node.output_types.get(), inputs,
+                              outputs, options_.step);
   }
 
   // What kernels after this one rely on: the dtypes that were inferred, and shapes within bounds.
@@ -351,7 +374,7 @@ class ActiveRun {
 
 absl::StatusOr<std::vector<Tensor>> CompiledFunction::Run(std::vector<Tensor> arguments,
                                                           const RunOptions& options) const {
-  COX_CHECK(!has_ps_calls_ && device_ == nullptr, function_.name, " must be run with RunAsync");
+  COX_CHECK(!has_ps_calls_ && devices_.empty(), function_.name, " must be run with RunAsync");
   RETURN_IF_ERROR(CheckArguments(arguments));
   ActiveRun state(*this, options);
   RETURN_IF_ERROR(state.Start(std::move(arguments)));
@@ -481,7 +504,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
     const absl::Duration asked = TraceNow();
     status_ = state_.CopyToHost(
         id, [self = shared_from_this(), id, asked](absl::StatusOr<std::vector<Tensor>> outputs) {
-          self->TraceGpu(asked);
+          self->TraceGpu(id, asked);
           self->OnReply(id, std::move(outputs), /*borrow=*/false);
         });
     if (status_.ok()) ++calls_out_;
@@ -492,10 +515,11 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
     return tracing ? trace_->Now() : absl::ZeroDuration();
   }
   // A span from `asked` on, unless that is zero.
-  void TraceGpu(absl::Duration asked) const {
+  void TraceGpu(int id, absl::Duration asked) const {
     if (asked == absl::ZeroDuration()) return;
+    const auto& device = function_->devices()[static_cast<size_t>(state_.node(id).device)];
     trace_->Record(trace::SpanKind::kGpu, asked, trace_->Now(), step_.closure, step_.step,
-                   static_cast<uint32_t>(function_->device()->device().index));
+                   static_cast<uint32_t>(device->device().index));
   }
 
   void TakeReply(Reply reply) {

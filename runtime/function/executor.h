@@ -5,9 +5,9 @@
 // that is used for the last time is handed to its kernel as the only owner, so that results reuse
 // its memory.
 //
-// With a device (runtime/device), nodes placed there are enqueued on a stream of the run's own and
-// are then over as far as the host is concerned; only a copy to the host is waited for, as for a
-// PS: its values come by the same mailbox as replies.
+// With devices (runtime/device), nodes placed there are enqueued on streams of the run's own, one a
+// device, and are then over as far as the host is concerned; only a copy to the host is waited for,
+// as for a PS: its values come by the same mailbox as replies.
 #pragma once
 
 #include <atomic>
@@ -52,17 +52,21 @@ class AsyncRun;
 // Immutable; shared by all runs, on all threads.
 class CompiledFunction {
  public:
-  // Creates the kernels. With a `device`: those of the nodes that PlaceOnDevice puts there.
+  // Those of a step, in its order: the first is its GPU:0.
+  using Devices = std::vector<std::shared_ptr<device::DeviceRuntime>>;
+
+  // Creates the kernels. With `devices`: those of the nodes that PlaceOnDevices puts there.
   // Errors: NotFound for an op without a kernel; InvalidArgument for its attributes; those of
-  // PlaceOnDevice; FailedPrecondition for a node that wants a device where there is none.
-  static absl::StatusOr<std::shared_ptr<const CompiledFunction>> Compile(
-      graph::Function function, std::shared_ptr<device::DeviceRuntime> device = nullptr);
+  // PlaceOnDevices; FailedPrecondition for a node that wants a device where there is none.
+  static absl::StatusOr<std::shared_ptr<const CompiledFunction>> Compile(graph::Function function,
+                                                                         Devices devices = {});
   ~CompiledFunction();
 
   const graph::Function& function() const { return function_; }
   bool has_ps_calls() const { return has_ps_calls_; }
-  // Null: all of it is on the CPU.
-  device::DeviceRuntime* device() const { return device_.get(); }
+  // The first of those that it was given, as far as its nodes use them. None: all of it is on the
+  // CPU.
+  const Devices& devices() const { return devices_; }
   int kernel_count() const { return kernel_count_; }
 
   // Checks number, dtypes and shapes of arguments. Errors: InvalidArgument naming the argument.
@@ -78,7 +82,7 @@ class CompiledFunction {
   // Starts in the calling thread; what follows a PsCall's reply runs on the pool. `caller` must
   // live until `done` was called. After an error no further node starts; `done` waits for calls
   // under way.
-  // With a device the same is so for copies to the host, and the pool is needed.
+  // With devices the same is so for copies to the host, and the pool is needed.
   static void RunAsync(std::shared_ptr<const CompiledFunction> function,
                        std::vector<Tensor> arguments, const RunOptions& options, PsCaller* caller,
                        Done done);
@@ -86,13 +90,12 @@ class CompiledFunction {
  private:
   friend class ActiveRun;
   friend class AsyncRun;
-  CompiledFunction(graph::Function function, std::shared_ptr<device::DeviceRuntime> device);
+  CompiledFunction(graph::Function function, Devices devices);
   absl::Status CompileNode(const graph::Node& node, CompiledNode* compiled);
   void AssignPriorities();
 
   graph::Function function_;
-  const std::shared_ptr<device::DeviceRuntime>
-      device_;  // null when no node is there; goes after the nodes
+  const Devices devices_;  // goes after the nodes
   std::vector<CompiledNode> nodes_;
   std::vector<int> slot_uses_;
   std::vector<int> argument_slots_;

@@ -2,7 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "runtime/function/partition.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 
 namespace coxswain::function {
 namespace {
@@ -36,7 +36,7 @@ std::string NodeLine(const graph::Graph& graph, const graph::Node& node) {
   std::string line = absl::StrCat("  ", node.name, " = ", node.op, "(", Inputs(graph, node), ")",
                                   Attributes(node));
   if (!node.outputs.empty()) absl::StrAppend(&line, " -> ", Types(node));
-  if (IsOnDevice(node)) absl::StrAppend(&line, " on the GPU");
+  if (IsOnDevice(node)) absl::StrAppend(&line, " on GPU:", DeviceOf(node));
   return line + "\n";
 }
 

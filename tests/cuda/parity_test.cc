@@ -61,6 +61,7 @@ TEST_CASE("every op computes on the device what it does on the CPU") {
 const std::map<std::string, std::string>& WithoutKernel() {
   static const auto* const ops = new std::map<std::string, std::string>{
       {"CopyToDevice", "the executor's"},
+      {"CopyBetweenDevices", "the executor's"},
       {"CopyToHost", "the executor's"},
       {"Arg", "the executor feeds it"},
       {"Const", "the host copies its value to the device, once"},

@@ -57,6 +57,49 @@ TEST_CASE("a fault on the plugin's device becomes an error that names the node")
   CHECK(run(2).ok());
 }
 
+TEST_CASE("a function whose nodes are pinned to two of the plugin's devices runs on both") {
+  const TestedDevice* const tested = OpenTestedDevice();
+  if (tested == nullptr) return;
+  const auto count = device::CountPluginDevices(tested->api);
+  REQUIRE(count.ok());
+  const auto env = env::NewRealEnv(2);
+  function::CompiledFunction::Devices devices;
+  for (int i = 0; i < 2; ++i) {  // with a single one: two handles on it
+    auto device = device::NewPluginDevice(tested->api, i % *count, i);
+    INFO(device.status().ToString());
+    REQUIRE(device.ok());
+    devices.push_back(*std::move(device));
+  }
+  graph::GraphBuilder b("f", &AllOps());
+  const Output rows = b.Argument("rows", DType::kF32, Shape{3, 2});
+  const Output places = b.Argument("places", DType::kI64, Shape{2});
+  Output picked;
+  {
+    const graph::GraphBuilder::DeviceScope scope(&b, "/device:GPU:0");
+    picked = b.Op("Gather", {rows, places}, {}, "pick");
+  }
+  const graph::GraphBuilder::DeviceScope scope(&b, "/device:GPU:1");
+  b.Result("y", b.Op("Neg", {picked}));
+  auto f = b.Finish();
+  REQUIRE(f.ok());
+  auto compiled = function::CompiledFunction::Compile(*f, devices);
+  INFO(compiled.status().ToString());
+  REQUIRE(compiled.ok());
+  const Tensor values = RandomF32({3, 2}, 1);
+  const auto run = [&](int64_t place) {
+    return RunToTheEnd(env.get(), *compiled, {values, I64({2}, {1, place})});
+  };
+  for (int round = 0; round < 10; ++round) {
+    const auto found = run(2);
+    INFO(found.status().ToString());
+    REQUIRE(found.ok());
+    for (int i = 0; i < 4; ++i) {
+      CHECK((*found)[0].data<float>()[i] == -values.data<float>()[2 + i]);
+    }
+    CHECK(absl::StrContains(run(3).status().message(), "node 'pick' (Gather)"));
+  }
+}
+
 TEST_CASE("a device ends after all that its notifications hold is dropped") {
   const TestedDevice* const tested = OpenTestedDevice();
   if (tested == nullptr) return;

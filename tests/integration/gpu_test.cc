@@ -155,8 +155,8 @@ TEST_CASE("explain shows what a GPU gets of a step, and the copies", "[gpu]") {
   const std::string job = WriteTabular(files, kWideDeep);
   const auto plain = Coxswain({"explain", job}), gpu = Coxswain({"explain", job, "--gpu"});
   REQUIRE(gpu.code == 0);
-  CHECK_THAT(plain.out, !Contains("on the GPU"));
-  CHECK_THAT(gpu.out, Contains("on the GPU"));
+  CHECK_THAT(plain.out, !Contains("on GPU:0"));
+  CHECK_THAT(gpu.out, Contains("on GPU:0"));
   CHECK_THAT(gpu.out, Contains("= CopyToDevice("));
   CHECK_THAT(gpu.out, Contains("= CopyToHost("));
 }

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "kernels/register.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 
 namespace coxswain::testing {
 namespace {

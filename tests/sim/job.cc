@@ -48,6 +48,25 @@ cluster::DaemonOptions OptionsOf(const std::string& job, int task, const std::st
   return options;
 }
 
+// The function with each node that a GPU may compute pinned to one of `gpus`, so that values go
+// from one to the other at every turn.
+std::shared_ptr<const graph::Function> PinnedToGpus(graph::Function function, int gpus) {
+  for (int id = 0; id < function.graph.size(); ++id) {
+    graph::Node* const node = function.graph.mutable_node(id);
+    const graph::OpSchema& op = *function.graph.registry()->Find(node->op);
+    const bool floats = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                    [](const TensorType& type) { return IsFloating(type.dtype); });
+    if (!floats || node->inputs.empty() || op.on_parameter_server || op.on_host ||
+        node->device.has_device || !function.graph.registry()->HasKernel(node->op)) {
+      continue;
+    }
+    const auto index = static_cast<int16_t>(id % gpus);
+    node->device.device = Device{DeviceType::kGpu, index};
+    node->device.has_device = true;
+  }
+  return std::make_shared<const graph::Function>(std::move(function));
+}
+
 }  // namespace
 
 Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
@@ -375,7 +394,8 @@ void CoordinatorProcess::RegisterNext() {
     return;
   }
   const size_t plan = next - values.size();
-  const auto& function = functions[plan];
+  const auto function =
+      job_->options_.pins ? PinnedToGpus(*functions[plan], job_->options_.gpus) : functions[plan];
   std::vector<proto::ArgumentSource> sources;
   for (size_t i = 0; i < function->arguments.size(); ++i) {
     sources.push_back(workload.Source(plan, i));

@@ -50,6 +50,7 @@ struct JobOptions {
   bool poison_hangs = false;
   int gpus = 0;             // of each worker; fake ones
   double gpu_breaks = 0.0;  // how many GPUs are lost if they are used for long
+  bool pins = false;        // each node that can is pinned to one of the worker's GPUs
   bool moves = false;       // some shards go to any PS at some checkpoints
 };
 

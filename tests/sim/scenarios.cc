@@ -622,6 +622,7 @@ Scenario GpuWorkers(Random* random) {
                                              PsFaults,       HashFit,  Storm};
   Scenario s = kKinds[random->Below(std::size(kKinds))](random);
   s.job.gpus = static_cast<int>(random->Between(1, 2));
+  s.job.pins = random->Chance(0.5);
   if (random->Chance(0.5)) s.job.gpu_breaks = 0.3;
   return s;
 }

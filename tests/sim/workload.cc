@@ -7,7 +7,7 @@
 #include "coordinator/api/variable_info.h"
 #include "coxswain/function_builder.h"
 #include "kernels/register.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 #include "runtime/graph/builder.h"
 #include "tests/sim/workload_parts.h"
 

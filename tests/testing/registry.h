@@ -6,7 +6,7 @@
 
 #include "kernels/register.h"
 #include "runtime/function/partition.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 #include "runtime/graph/op.h"
 
 namespace coxswain::testing {

@@ -1,5 +1,5 @@
-// dlrm trained from a file in Criteo's format that is streamed, and from a part of it in memory: the
-// shape that other benchmarks have, and a smaller one.
+// dlrm trained from a file in Criteo's format that is streamed, and from a part of it in memory:
+// the shape that other benchmarks have, and a smaller one.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct StreamedDlrmOptions {
 };
 
 // Prints the steps a second of both, and the peak memory of each process; the tables of the
-// parameter server are not counted. Returns an entry for each model. Errors: Internal for what could not be generated or trained,
-// with its output.
+// parameter server are not counted. Returns an entry for each model. Errors: Internal for what
+// could not be generated or trained, with its output.
 absl::StatusOr<nlohmann::json> MeasureStreamedDlrm(const StreamedDlrmOptions& options);
 
 }  // namespace coxswain

@@ -50,12 +50,16 @@ struct World {
   }
 };
 
-// Three times the sum of the rows.
-proto::ControlRequest Plan(PlanId id, DeviceChoice device) {
+// Three times the sum of the rows. The product is pinned to `pin`, unless that is empty.
+proto::ControlRequest Plan(PlanId id, DeviceChoice device, const std::string& pin = "") {
   graph::GraphBuilder b("rows", &ClusterOps());
   const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
   const Output rows = b.Op("GatherShard", {ids}, ReadOf(0, Shape{100, 1}));
-  b.Result("sum", b.Op("Mul", {b.Op("ReduceSum", {rows}), b.Scalar(3)}));
+  const Output sum = b.Op("ReduceSum", {rows});
+  {
+    const graph::GraphBuilder::DeviceScope scope(&b, pin);
+    b.Result("sum", b.Op("Mul", {sum, b.Scalar(3)}, {}, "product"));
+  }
   auto function = b.Finish();
   REQUIRE(function.ok());
   function->device = device;
@@ -116,6 +120,37 @@ TEST_CASE("closures in flight are dealt out to the GPUs", "[worker][device]") {
   for (int i = 0; i < 2; ++i) CHECK(w.coordinator->TakeDone().status.ok());
   CHECK(w.gpus[0]->stats().ops > 0);
   CHECK(w.gpus[0]->stats().ops == w.gpus[1]->stats().ops);
+}
+
+TEST_CASE("a step that is pinned to two GPUs runs on both, whichever of them it begins on",
+          "[worker][device]") {
+  World w(2);
+  w.coordinator->Must(Plan(1, DeviceChoice::kAuto, "/device:GPU:1"));
+  for (ClosureId id = 1; id <= 2; ++id) w.coordinator->Run(Closure(id, 1));
+  const auto first = w.ps.frames.Take("a frame"), second = w.ps.frames.Take("another frame");
+  AnswerRows(first);
+  AnswerRows(second);
+  for (int i = 0; i < 2; ++i) {
+    const function::ClosureReply done = w.coordinator->TakeDone();
+    INFO(done.status.ToString());
+    REQUIRE(done.status.ok());
+    CHECK(done.results[0].values<float>()[0] == 9);
+  }
+  // As both were under way at once, each of them began on another one.
+  for (int i = 0; i < 2; ++i) {
+    CHECK(w.gpus[i]->stats().copies_to_device == 1);
+    CHECK(w.gpus[i]->stats().copies_from_devices > 0);
+  }
+}
+
+TEST_CASE("a worker refuses a node that is pinned to a GPU that it does not have",
+          "[worker][device]") {
+  World w(1);
+  const absl::Status refused = cluster::FromProto(
+      w.coordinator->Request(Plan(1, DeviceChoice::kAuto, "/device:GPU:1")).status());
+  CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(refused.message(), "node 'product'"));
+  CHECK(absl::StrContains(refused.message(), "there is one GPU, GPU:0"));
 }
 
 TEST_CASE("when a GPU is lost its closures run elsewhere, and the worker is to end",

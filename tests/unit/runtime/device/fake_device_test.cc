@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -14,6 +15,7 @@ namespace coxswain::device {
 namespace {
 
 using testing::FakeGpu;
+using testing::FakeGpus;
 
 // What ends this process when it does `act`: the number of a signal; 0: nothing.
 template <typename Act>
@@ -88,6 +90,55 @@ TEST_CASE("a stream does what it is told in that order, and later", "[device]") 
     CHECK(Floats(first) == std::vector<float>{1, 2, 3});
     CHECK(Floats(back) == std::vector<float>{4, 5, 6});
   }
+}
+
+TEST_CASE("a stream that waits for another one's goes on when that has got there", "[device]") {
+  FakeDeviceOptions options;
+  options.max_delay = absl::Milliseconds(2);
+  const FakeGpus gpus(2, options);
+  const auto pinned = [&](float value) {
+    Buffer buffer = gpus.device(0)->pinned()->Allocate(sizeof(float)).value();
+    *static_cast<float*>(buffer.data()) = value;
+    return buffer;
+  };
+  const auto first = gpus.device(0)->NewStream().value();
+  for (const bool same : {true, false}) {
+    const auto second = gpus.device(same ? 0 : 1)->NewStream().value();
+    for (int round = 0; round < 20; ++round) {
+      const Buffer value = pinned(static_cast<float>(round)), back = pinned(-1);
+      const Buffer a = first->Allocate(sizeof(float)).value();
+      const Buffer b = second->Allocate(sizeof(float)).value();
+      REQUIRE(first->CopyToDevice(a, value).ok());
+      REQUIRE(second->WaitFor(first.get()).ok());
+      REQUIRE(second->CopyOnDevice(b, a).ok());
+      REQUIRE(second->CopyToHost(back, b).ok());
+      REQUIRE(first->WaitFor(second.get()).ok());
+      REQUIRE(first->FillZero(a).ok());
+      Await(second.get());
+      CHECK(*static_cast<const float*>(back.data()) == static_cast<float>(round));
+      Await(first.get());
+    }
+  }
+}
+
+TEST_CASE("a device ends although its streams wait for another one's", "[device]") {
+  FakeDeviceOptions options;
+  options.max_delay = absl::Milliseconds(5);
+  std::atomic<int> reached{0};
+  {
+    const FakeGpus gpus(2, options);  // the first one ends first
+    const auto other = gpus.device(1)->BorrowStream().value();
+    auto stream = gpus.device(0)->BorrowStream().value();
+    for (int i = 0; i < 20; ++i) {
+      const Buffer memory = other->Allocate(8).value();
+      REQUIRE(other->FillZero(memory).ok());
+      REQUIRE(stream->WaitFor(other.get()).ok());
+      REQUIRE(stream->Notify([&](const absl::Status&) { ++reached; }).ok());
+    }
+    gpus.device(0)->ReturnStream(std::move(stream));
+    gpus.device(1)->ReturnStream(other);
+  }
+  CHECK(reached == 20);
 }
 
 TEST_CASE(

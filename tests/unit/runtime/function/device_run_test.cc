@@ -20,6 +20,7 @@ namespace {
 
 using testing::ClusterOps;
 using testing::FakeGpu;
+using testing::FakeGpus;
 using testing::FakeShards;
 using testing::PsOfSameNumber;
 using testing::ReadOf;
@@ -45,8 +46,10 @@ bool SameBytes(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
-// Chains over the argument with values that are used again, and now and then an op of the host.
-graph::Function RandomFunction(uint64_t seed) {
+// Chains over the argument with values that are used again, and now and then an op that is pinned
+// to one of the places.
+graph::Function RandomFunction(uint64_t seed,
+                               const std::vector<std::string>& places = {"/device:CPU:0"}) {
   std::mt19937_64 random(seed);
   graph::GraphBuilder b(absl::StrCat("random", seed), &ClusterOps());
   std::vector<Output> values = {b.Argument("x", DType::kF32, Shape{4, 4}),
@@ -55,7 +58,9 @@ graph::Function RandomFunction(uint64_t seed) {
   const int nodes = 3 + static_cast<int>(random() % 30);
   for (int i = 0; i < nodes; ++i) {
     const auto pick = [&] { return values[random() % values.size()]; };
-    const graph::GraphBuilder::DeviceScope scope(&b, random() % 4 == 0 ? "/device:CPU:0" : "");
+    const bool pinned = random() % 4 == 0;
+    const graph::GraphBuilder::DeviceScope scope(
+        &b, pinned ? places[places.size() == 1 ? 0 : random() % places.size()] : "");
     if (random() % 2 == 0) {
       values.push_back(b.Op("Add", {pick(), pick()}));
     } else {
@@ -131,14 +136,123 @@ TEST_CASE("values that come up too early are found to be wrong", "[device]") {
 TEST_CASE("a run gives back all memory that it had on the device", "[device]") {
   const FakeGpu gpu;
   const graph::Function f = RandomFunction(7);
-  auto compiled = CompiledFunction::Compile(f, gpu.shared());
+  auto compiled = CompiledFunction::Compile(f, {gpu.shared()});
   REQUIRE(compiled.ok());
   const int64_t constants = gpu.device()->stats().live_bytes;
   for (int i = 0; i < 20; ++i) {
     REQUIRE(gpu.Run(*compiled, {Random(Shape{4, 4}, 1), Random(Shape{4, 4}, 2)}).ok());
   }
-  gpu.AwaitLastStream();
+  testing::AwaitLastStream(gpu.device());
   CHECK(gpu.device()->stats().live_bytes == constants);
+}
+
+std::vector<Tensor> OnTheCpu(const graph::Function& f, const std::vector<Tensor>& arguments) {
+  auto pool = env::NewInlinePool();
+  RunOptions options;
+  options.pool = pool.get();
+  auto compiled = CompiledFunction::Compile(f);
+  REQUIRE(compiled.ok());
+  auto results = (*compiled)->Run(arguments, options);
+  REQUIRE(results.ok());
+  return *std::move(results);
+}
+
+const std::vector<std::string>& ThreePlaces() {
+  static const auto* const places =
+      new std::vector<std::string>{"/device:CPU:0", "/device:GPU:0", "/device:GPU:1"};
+  return *places;
+}
+
+// Of 100 random functions: how many do not give on the two GPUs what they give on the CPU.
+int WrongOnTwoGpus(const FakeGpus& gpus) {
+  int wrong = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    INFO("seed " << seed);
+    // Without pins to GPUs it is the same function to the CPU.
+    const graph::Function pinned = RandomFunction(seed, ThreePlaces());
+    graph::Function plain = pinned;
+    for (int id = 0; id < plain.graph.size(); ++id) plain.graph.mutable_node(id)->device = {};
+    const std::vector<Tensor> arguments = {Random(Shape{4, 4}, seed),
+                                           Random(Shape{4, 4}, seed + 1)};
+    const std::vector<Tensor> wanted = OnTheCpu(plain, arguments);
+    const auto found = gpus.Run(pinned, arguments);
+    bool same = found.ok();
+    for (size_t i = 0; same && i < wanted.size(); ++i) same = SameBytes((*found)[i], wanted[i]);
+    if (!same) ++wrong;
+  }
+  return wrong;
+}
+
+TEST_CASE("random functions give on two fake GPUs what they give on the CPU, to the bit",
+          "[device]") {
+  const FakeGpus gpus(2);
+  CHECK(WrongOnTwoGpus(gpus) == 0);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(gpus.device(i)->stats().ops > 100);
+    CHECK(gpus.device(i)->stats().copies_from_devices > 20);
+    CHECK(gpus.device(i)->borrowed_streams() == 0);
+  }
+}
+
+TEST_CASE("streams of two GPUs that do not wait for each other are found", "[device]") {
+  device::FakeDeviceOptions options;
+  options.forgets_waits = true;
+  const FakeGpus gpus(2, options);
+  CHECK(WrongOnTwoGpus(gpus) > 0);
+}
+
+// Two layers on two GPUs; the lower one picks rows.
+graph::Function TwoLayers() {
+  graph::GraphBuilder b("layers", &ClusterOps());
+  const Output rows = b.Argument("rows", DType::kF32, Shape{3, 2});
+  const Output places = b.Argument("places", DType::kI64, Shape{2});
+  Output lower;
+  {
+    const graph::GraphBuilder::DeviceScope scope(&b, "/device:GPU:0");
+    lower = b.Op("Gather", {rows, places}, {}, "pick");
+  }
+  const graph::GraphBuilder::DeviceScope scope(&b, "/device:GPU:1");
+  b.Result("y", b.Op("Neg", {lower}));
+  return MustFinish(&b);
+}
+
+TEST_CASE("a wrong value on one GPU is known with what the other one makes of it", "[device]") {
+  const FakeGpus gpus(2);
+  const auto run = [&](int64_t place) {
+    return gpus.Run(TwoLayers(), {Random(Shape{3, 2}, 1), Tensor::FromVector<int64_t>({1, place})});
+  };
+  const auto wrong = run(3);
+  CHECK(wrong.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(wrong.status().message(), "node 'pick' (Gather)"));
+  CHECK(run(2).ok());  // on the same streams
+}
+
+TEST_CASE("the loss of either GPU ends a run on both", "[device]") {
+  for (int lost = 0; lost < 2; ++lost) {
+    const FakeGpus gpus(2);
+    auto compiled = CompiledFunction::Compile(TwoLayers(), gpus.all());
+    REQUIRE(compiled.ok());
+    gpus.device(lost)->Break();
+    const auto found = testing::RunToTheEnd(
+        gpus.env(), *compiled, {Random(Shape{3, 2}, 1), Tensor::FromVector<int64_t>({1, 2})});
+    CHECK(device::IsDeviceLost(found.status()));
+    for (int i = 0; i < 2; ++i) CHECK(gpus.device(i)->borrowed_streams() == 0);
+  }
+}
+
+TEST_CASE("a run gives back all memory that it had on two GPUs", "[device]") {
+  const FakeGpus gpus(2);
+  auto compiled = CompiledFunction::Compile(TwoLayers(), gpus.all());
+  REQUIRE(compiled.ok());
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(testing::RunToTheEnd(gpus.env(), *compiled,
+                                 {Random(Shape{3, 2}, 1), Tensor::FromVector<int64_t>({1, 2})})
+                .ok());
+  }
+  for (int i = 0; i < 2; ++i) {
+    testing::AwaitLastStream(gpus.device(i));
+    CHECK(gpus.device(i)->stats().live_bytes == 0);
+  }
 }
 
 // One step with rows of a shard, and its update.
@@ -227,7 +341,7 @@ TEST_CASE("a device that is lost ends the run with an error that tells", "[devic
   const FakeGpu gpu;
   graph::GraphBuilder b("f", &ClusterOps());
   b.Result("y", b.Op("Neg", {b.Argument("x", DType::kF32, Shape{4})}));
-  auto compiled = CompiledFunction::Compile(MustFinish(&b), gpu.shared());
+  auto compiled = CompiledFunction::Compile(MustFinish(&b), {gpu.shared()});
   REQUIRE(compiled.ok());
   gpu.device()->Break();
   const auto found = gpu.Run(*compiled, {Random(Shape{4}, 1)});

@@ -12,7 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "runtime/base/status.h"
 #include "runtime/function/executor.h"
-#include "runtime/function/place_on_device.h"
+#include "runtime/function/place_on_devices.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/interpreter.h"
 #include "tests/testing/registry.h"
