@@ -3,6 +3,7 @@
 // does with gradients itself is in gradients.cc.
 #include "coxswain/function_builder.h"
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/api/function_state.h"
@@ -436,6 +437,21 @@ void FunctionBuilder::ControlDependencies(const std::vector<Operation>& after,
     nodes.insert(nodes.end(), operation.nodes_.begin(), operation.nodes_.end());
   }
   const graph::GraphBuilder::ControlScope scope(&state_->graph, nodes);
+  body();
+}
+
+void FunctionBuilder::Device(const std::string& device, const std::function<void()>& body) {
+  const auto spec = ParseDevice(device);
+  const bool known = spec.ok() && spec->job.empty() && spec->task < 0;
+  if (!known || body == nullptr) {
+    Fail(absl::InvalidArgumentError(
+        known
+            ? "Device: wanted a function, found none"
+            : absl::StrCat("Device: wanted \"/device:CPU:0\", \"/device:GPU:N\" or \"\", found \"",
+                           absl::CEscape(device), "\"")));
+    return;
+  }
+  const graph::GraphBuilder::DeviceScope scope(&state_->graph, device, /*if_possible=*/true);
   body();
 }
 

@@ -1,5 +1,5 @@
-// Types of outputs; then a run: its beginning and end, and what it enqueues: copies down, ops, copies
-// across, copies up.
+// Types of outputs; then a run: its beginning and end, and what it enqueues: copies down, ops,
+// copies across, copies up.
 #include "runtime/function/device_run.h"
 
 #include <algorithm>

@@ -90,10 +90,11 @@ int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Att
   const bool mergeable = schema != nullptr && !schema->stateful && op != "Arg";
   const std::vector<int> after = op == "Const" || op == "Arg" ? std::vector<int>() : after_;
   const size_t hash = mergeable ? HashNode(op, inputs, attrs) : 0;
+  const DeviceSpec device = DeviceFor(schema);
   if (mergeable) {
     for (int id : by_hash_[hash]) {
       const Node& node = function_.graph.node(id);
-      if (node.op == op && node.inputs == inputs && node.attrs == attrs && node.device == device_ &&
+      if (node.op == op && node.inputs == inputs && node.attrs == attrs && node.device == device &&
           node.control_inputs == after) {
         return id;
       }
@@ -104,7 +105,7 @@ int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Att
   node.name = std::move(name);
   node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);
-  node.device = device_;
+  node.device = device;
   node.control_inputs = after;
   auto id = function_.graph.Add(std::move(node));
   if (!id.ok()) {
@@ -190,11 +191,12 @@ void GraphBuilder::Result(const std::string& name, Output output) {
   function_.results.push_back({name, output});
 }
 
-GraphBuilder::DeviceScope::DeviceScope(GraphBuilder* builder, const std::string& device)
-    : builder_(builder), saved_(builder->device_) {
+GraphBuilder::DeviceScope::DeviceScope(GraphBuilder* builder, const std::string& device,
+                                       bool if_possible)
+    : builder_(builder), saved_(builder->pin_) {
   auto spec = ParseDevice(device);
   if (spec.ok()) {
-    builder->device_ = *spec;
+    builder->pin_ = {*spec, if_possible};
   } else {
     builder->Fail(spec.status());
   }
@@ -218,8 +220,17 @@ const TensorType& GraphBuilder::type(Output output) const {
   return output.valid() && Made(output) ? function_.graph.type(output) : NoType();
 }
 
-DeviceSpec GraphBuilder::GradientDevice(const DeviceSpec& forward) const {
-  return forward.has_device && forward.job != "ps" ? forward : device_;
+DeviceSpec GraphBuilder::DeviceFor(const OpSchema* schema) const {
+  const DeviceSpec& device = pin_.device;
+  if (schema == nullptr || device.device.type == DeviceType::kCpu || !device.job.empty()) {
+    return device;
+  }
+  const bool elsewhere = schema->on_parameter_server || (pin_.if_possible && schema->on_host);
+  return elsewhere ? DeviceSpec() : device;
+}
+
+GraphBuilder::Pin GraphBuilder::GradientPin(const DeviceSpec& forward) const {
+  return forward.has_device && forward.job != "ps" ? Pin{forward, true} : pin_;
 }
 
 std::vector<Output> GraphBuilder::Gradients(const std::vector<Output>& ys,
@@ -266,9 +277,9 @@ std::vector<Output> GraphBuilder::Gradients(const std::vector<Output>& ys,
     }
     GradientContext context(this, id, std::move(output_gradients));
     // What is computed of a value belongs to the device where it was computed.
-    const DeviceSpec own = std::exchange(device_, GradientDevice(function_.graph.node(id).device));
+    const Pin own = std::exchange(pin_, GradientPin(function_.graph.node(id).device));
     const absl::Status s = schema->gradient(&context);
-    device_ = own;
+    pin_ = own;
     if (!s.ok()) {
       Fail(Annotate(s, absl::StrCat("gradient of node '", function_.graph.node(id).name, "'")));
       break;

@@ -15,6 +15,12 @@
 namespace coxswain::graph {
 
 class GraphBuilder {
+  // What DeviceScope asks for.
+  struct Pin {
+    DeviceSpec device;
+    bool if_possible = false;
+  };
+
  public:
   GraphBuilder(std::string name, const OpRegistry* registry)
       : function_(std::move(name), registry), number_(NewNumber()) {}
@@ -41,15 +47,18 @@ class GraphBuilder {
   Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }
   void Result(const std::string& name, Output output);
 
-  // All nodes added while the scope lives get this device constraint.
+  // All nodes added while the scope lives get this device constraint; "/device:GPU:N" is for all but
+  // those of parameter servers, and with `if_possible` for all but those that only run on the host.
   class DeviceScope {
    public:
-    DeviceScope(GraphBuilder* builder, const std::string& device);
-    ~DeviceScope() { builder_->device_ = saved_; }
+    DeviceScope(GraphBuilder* builder, const std::string& device, bool if_possible = false);
+    ~DeviceScope() { builder_->pin_ = saved_; }
+    DeviceScope(const DeviceScope&) = delete;
+    DeviceScope& operator=(const DeviceScope&) = delete;
 
    private:
     GraphBuilder* builder_;
-    DeviceSpec saved_;
+    Pin saved_;
   };
 
   // All nodes added while the scope lives, but for constants and arguments, run after these nodes.
@@ -92,11 +101,14 @@ class GraphBuilder {
   // Whether it is; else the error is recorded, in which `what` names the use.
   bool IsOwn(Output output, const std::string& what);
   int AddNode(const std::string& op, std::vector<Output> inputs, Attrs attrs, std::string name);
-  DeviceSpec GradientDevice(const DeviceSpec& forward) const;
+  // The constraint of a new node.
+  DeviceSpec DeviceFor(const OpSchema* schema) const;
+  // That of nodes added for the gradient of a node with this one.
+  Pin GradientPin(const DeviceSpec& forward) const;
 
   Function function_;
   uint32_t number_;  // in the outputs that it returns; the function's own have none
-  DeviceSpec device_;
+  Pin pin_;
   std::vector<int> after_;  // ascending, each once
   absl::flat_hash_map<size_t, std::vector<int>> by_hash_;
   absl::Status status_;

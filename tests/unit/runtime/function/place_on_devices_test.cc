@@ -255,6 +255,22 @@ TEST_CASE("a value of the host that two GPUs use goes down to each; a constant i
   CHECK(NodesOf(placed, kCopyBetweenDevicesOp).empty());
 }
 
+TEST_CASE("a pin that holds where it can leaves out what only runs on the host, and servers' ops",
+          "[device]") {
+  for (const bool if_possible : {false, true}) {
+    graph::GraphBuilder b("f", &ClusterOps());
+    const Output ids = b.Argument("ids", DType::kI64, Shape{4});
+    const graph::GraphBuilder::DeviceScope scope(&b, "/device:GPU:0", if_possible);
+    const Output unique = b.Op("Unique", {ids}, {}, "unique");
+    const Output rows = b.Op("GatherShard", {unique}, ReadOf(0, Shape{10, 4}), "rows");
+    b.Result("y", b.Op("Neg", {rows}, {}, "neg"));
+    const graph::Function f = Must(b.Finish());
+    CHECK(NodesOf(f, "Unique")[0]->device.has_device == !if_possible);
+    CHECK_FALSE(NodesOf(f, "GatherShard")[0]->device.has_device);
+    CHECK(NodesOf(f, "Neg")[0]->device.has_device);
+  }
+}
+
 TEST_CASE("gradients run where their forward nodes are pinned", "[device]") {
   graph::GraphBuilder b("f", &ClusterOps());
   const Output x = b.Argument("x", DType::kF32, Shape{4});

@@ -1,0 +1,102 @@
+// FunctionBuilder::Device, on workers with two fake GPUs, with one, and without.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "runtime/device/open_devices.h"
+#include "tests/testing/cluster.h"
+
+namespace coxswain {
+namespace {
+
+using testing::Floats;
+using testing::Must;
+using testing::MustStart;
+using testing::ToVector;
+
+// What workers that are made while it lives have.
+class Gpus {
+ public:
+  explicit Gpus(const char* gpus) { setenv(device::kGpusVariable, gpus, 1); }
+  ~Gpus() { unsetenv(device::kGpusVariable); }
+};
+
+// Two layers over rows of a table; `lower` and `upper` are where they are computed.
+struct Program {
+  Program(const std::string& lower, const std::string& upper)
+      : strategy(MustStart(2, 1, /*in_flight=*/1)) {
+    table = Must(strategy.CreateTable(
+        "table", {.rows = 6, .dim = 2, .optimizer = Adagrad{.learning_rate = 0.1f}}));
+    weights = Must(strategy.CreateVariable(
+        "weights", {.shape = Shape{2, 1}, .optimizer = Sgd{.learning_rate = 0.1f}}));
+    Must(strategy.Assign(weights, Floats({0.5f, -0.25f}).Reshaped(Shape{2, 1})));
+    step = Must(strategy.Define("step", [&](FunctionBuilder& f) {
+      const Output ids = f.Constant(Tensor::FromVector<int64_t>({0, 5, 3, 5}));
+      Output hidden, loss;
+      f.Device(lower, [&] { hidden = f.Tanh(f.Lookup(table, ids)); });
+      f.Device(upper, [&] { loss = f.Sum(f.Square(f.Sub(f.MatMul(hidden, f.Read(weights)),
+                                                        f.Constant(Floats({1}))))); });
+      f.Minimize(loss);
+      f.Result("loss", loss);
+    }));
+  }
+  std::vector<float> Losses() {
+    ClusterCoordinator coordinator(strategy);
+    std::vector<float> losses;
+    for (int i = 0; i < 5; ++i) {
+      losses.push_back(ToVector<float>(Must(coordinator.Schedule(step).Get())[0])[0]);
+    }
+    return losses;
+  }
+
+  ParameterServerStrategy strategy;
+  EmbeddingTable table;
+  Variable weights;
+  RemoteFunction step;
+};
+
+TEST_CASE("a step whose layers are on two GPUs learns what it learns on the CPU", "[api][device]") {
+  const std::vector<float> wanted = Program("", "").Losses();
+  CHECK(wanted.back() < wanted.front());
+  const Gpus gpus("fake:2");
+  CHECK(Program("/device:GPU:0", "/device:GPU:1").Losses() == wanted);
+  CHECK(Program("/device:GPU:1", "/device:CPU:0").Losses() == wanted);
+}
+
+TEST_CASE("a function for a GPU that a worker does not have is refused, with its node",
+          "[api][device]") {
+  const auto [gpus, says] =
+      GENERATE(std::pair("none", "(Neg): wanted on /device:GPU:1, but there is no GPU"),
+               std::pair("fake:1", "device /device:GPU:1 is asked for, but there is one GPU, GPU:0"));
+  const Gpus there(gpus);
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const absl::Status refused =
+      strategy
+          .Define("step",
+                  [&](FunctionBuilder& f) {
+                    const Output x = f.Argument("x", DType::kF32, Shape{2});
+                    f.Device("/device:GPU:1", [&] { f.Result("y", f.Neg(x)); });
+                  })
+          .status();
+  INFO(refused.ToString());
+  CHECK(absl::StrContains(refused.message(), "function 'step'"));
+  CHECK(absl::StrContains(refused.message(), says));
+}
+
+TEST_CASE("a device that is none is an error of the function's definition", "[api][device]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const auto define = [&](const std::string& device, const std::function<void()>& body) {
+    return strategy.Define("f", [&](FunctionBuilder& f) { f.Device(device, body); }).status();
+  };
+  for (const char* wrong : {"gpu", "/device:TPU:0", "/job:ps/task:0", "/task:1/device:GPU:0"}) {
+    const absl::Status status = define(wrong, [] {});
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(absl::StrContains(status.message(), wrong));
+  }
+  CHECK(absl::StrContains(define("/device:GPU:0", nullptr).message(), "wanted a function"));
+}
+
+}  // namespace
+}  // namespace coxswain
