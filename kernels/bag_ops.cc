@@ -174,12 +174,14 @@ void RegisterBagOps(graph::OpRegistry* registry) {
   registry->Register({.name = "BagOf",
                       .min_inputs = 2,
                       .max_inputs = 2,
+                      .on_host = true,
                       .not_differentiable = true,
                       .infer = InferBagOf});
   registry->RegisterKernel("BagOf", graph::StatelessKernel(ComputeBagOf));
   registry->Register({.name = "PickBags",
                       .min_inputs = 2,
                       .max_inputs = 2,
+                      .on_host = true,
                       .not_differentiable = true,
                       .infer = InferPickBags});
   registry->RegisterKernel("PickBags", graph::StatelessKernel(ComputePickBags));

@@ -130,6 +130,7 @@ void RegisterReshaping(graph::OpRegistry* registry, const char* name, int inputs
   registry->Register({.name = name,
                       .min_inputs = inputs,
                       .max_inputs = inputs,
+                      .passes_on = true,
                       .infer = infer,
                       .gradient = Gradient,
                       .attrs = std::move(attrs)});

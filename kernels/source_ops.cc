@@ -87,6 +87,7 @@ void RegisterPassing(graph::OpRegistry* registry, const char* name, bool not_dif
   registry->Register({.name = name,
                       .min_inputs = 1,
                       .max_inputs = 1,
+                      .passes_on = compute == IdentityCompute,
                       .not_differentiable = not_differentiable,
                       .infer = infer,
                       .gradient = not_differentiable ? nullptr : IdentityGradient});

@@ -172,6 +172,7 @@ absl::Status UnigramKernel::Compute(graph::KernelContext* context) const {
 void RegisterUnigramSampler(graph::OpRegistry* registry) {
   registry->Register({.name = "FixedUnigramSampler",
                       .stateful = true,
+                      .on_host = true,
                       .not_differentiable = true,
                       .infer = InferUnigram,
                       .attrs = {"unigrams", "num_sampled", "distortion", "seed"}});

@@ -52,13 +52,14 @@ absl::StatusOr<sidecar::BestBy> FindMetric(const EvalFlags& flags, const job::Jo
   std::string name = flags.metric;
   if (name.empty() && job.train.early_stopping) name = job.train.early_stopping->metric;
   if (name.empty()) name = metrics[0].name;
+  const std::string whole = job::NameOfMetric(job.tasks, name);
   std::vector<std::string> names;
   for (const job::MetricSpec& metric : metrics) {
-    if (metric.name != name) {
+    if (metric.name != name && metric.name != whole) {
       names.push_back(metric.name);
       continue;
     }
-    if (metric.kind->compares) return sidecar::BestBy{name, metric.kind->higher_is_better};
+    if (metric.kind->compares) return sidecar::BestBy{metric.name, metric.kind->higher_is_better};
     return config::ConfigurationError(absl::StrCat(
         "--metric: '", name, "' does not say which of two models is better: name another one"));
   }

@@ -229,6 +229,10 @@ struct JobSpec {
   const TableSpec* FindTable(absl::string_view table) const;
 };
 
+// A metric by a shorter name: "auc" of a job with one label or list of labels, "genre", is its
+// "genre/auc". What is no such name stays.
+std::string NameOfMetric(const std::vector<TaskSpec>& tasks, const std::string& text);
+
 // Fills in the number of training steps in schedules that last as long as training; it is known
 // once the data is read.
 void CompleteSchedules(int64_t steps, JobSpec* job);

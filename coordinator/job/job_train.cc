@@ -261,13 +261,6 @@ void CheckTwoTowerKeys(const JobReader& reader, const SectionView& view) {
   reader.Error("evaluate.show", "there is no group without a history among model.user.features");
 }
 
-// "auc" of a job with one label or list of labels, "genre", is its "genre/auc".
-std::string NameOfMetric(const std::vector<TaskSpec>& tasks, const std::string& text) {
-  const bool one = !tasks.empty() && NameOfTask(tasks, 0) == NameOfTask(tasks, tasks.size() - 1);
-  if (!one || text.find('/') != std::string::npos) return text;
-  return absl::StrCat(NameOfTask(tasks, 0), "/", text);
-}
-
 // `section` goes by one of the job's metrics, the first one where it names none.
 void CheckMetricKey(const JobReader& reader, const std::string& section, std::string* metric) {
   if (!reader.Good(section)) return;
@@ -330,6 +323,12 @@ void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
 }
 
 }  // namespace
+
+std::string NameOfMetric(const std::vector<TaskSpec>& tasks, const std::string& text) {
+  const bool one = !tasks.empty() && NameOfTask(tasks, 0) == NameOfTask(tasks, tasks.size() - 1);
+  if (!one || text.find('/') != std::string::npos) return text;
+  return absl::StrCat(NameOfTask(tasks, 0), "/", text);
+}
 
 void ReadTrain(const JobReader& reader) {
   if (!reader.Good("train")) return;

@@ -224,7 +224,7 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
     return WrongJob(absl::StrCat(
         job_.Where("dataset"),
         ": the data is not what the checkpoint was trained on; wanted the same files, features, "
-        "split and seed"));
+        "split and seed, and --count-visits where it was given before"));
   }
   return absl::OkStatus();
 }

@@ -38,6 +38,7 @@ struct FakeDeviceStats {
   int64_t copies_to_host = 0;
   int64_t copies_from_devices = 0;  // other ones
   int64_t ops = 0;
+  int64_t allocations = 0;  // of its streams
   int64_t live_bytes = 0;
 };
 

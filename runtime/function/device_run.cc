@@ -131,8 +131,13 @@ absl::Status DeviceRun::RunOp(int device, const device::DeviceOp& op, const grap
   ASSIGN_OR_RETURN(const OutputTypes::Types made,
                    output_types->For(node, *function_->graph.registry(), inputs));
   const std::vector<TensorType>& types = *made;
+  const bool passes_on = function_->graph.registry()->Find(node.op)->passes_on;
   for (size_t i = 0; i < outputs.size(); ++i) {
     ASSIGN_OR_RETURN(const int64_t elements, CheckedElements(types[i].shape));
+    if (passes_on && elements == inputs[0].num_elements()) {
+      outputs[i] = Tensor(types[i].dtype, types[i].shape, inputs[0].buffer());
+      continue;
+    }
     ASSIGN_OR_RETURN(Buffer buffer,
                      lane.stream->Allocate(static_cast<size_t>(elements) * SizeOf(types[i].dtype)));
     outputs[i] = Tensor(types[i].dtype, types[i].shape, std::move(buffer));
@@ -145,9 +150,11 @@ absl::Status DeviceRun::CopyBetweenDevices(int from, int to, absl::Span<const Te
   Lane& source = lanes_[static_cast<size_t>(from)];
   Lane& target = lanes_[static_cast<size_t>(to)];
   // The source may find a fault while the target copies: what is copied is how it is now.
-  std::map<int, Buffer> faults = source.faults_of_others;
-  ASSIGN_OR_RETURN(faults[from], source.stream->Allocate(sizeof(CoxFault)));
-  RETURN_IF_ERROR(source.stream->CopyOnDevice(faults[from], source.fault));
+  std::map<int, FaultCopy> faults = source.faults_of_others;
+  FaultCopy& own = faults[from];
+  own.number = ++source.copies_of_fault;
+  ASSIGN_OR_RETURN(own.fault, source.stream->Allocate(sizeof(CoxFault)));
+  RETURN_IF_ERROR(source.stream->CopyOnDevice(own.fault, source.fault));
   RETURN_IF_ERROR(target.stream->WaitFor(source.stream.get()));
   source.borrowers.insert(to);
   const auto copy = [&](const Buffer& original) -> absl::StatusOr<Buffer> {
@@ -162,7 +169,11 @@ absl::Status DeviceRun::CopyBetweenDevices(int from, int to, absl::Span<const Te
   }
   for (const auto& [lane, fault] : faults) {
     if (lane == to) continue;
-    ASSIGN_OR_RETURN(target.faults_of_others[lane], copy(fault));
+    // By way of a third device an older one may come after a newer one.
+    FaultCopy& known = target.faults_of_others[lane];
+    if (known.number >= fault.number) continue;
+    ASSIGN_OR_RETURN(known.fault, copy(fault.fault));
+    known.number = fault.number;
   }
   return absl::OkStatus();
 }
@@ -174,7 +185,7 @@ absl::Status DeviceRun::CopyToHost(int device, absl::Span<const Tensor> tensors,
   std::vector<const device::DeviceRuntime*> fault_devices;
   for (const Tensor& t : tensors) originals.push_back(t.buffer().Slice(0, t.bytes()));
   for (const auto& [other, fault] : lane.faults_of_others) {
-    originals.push_back(fault);
+    originals.push_back(fault.fault);
     fault_devices.push_back(lanes_[static_cast<size_t>(other)].device);
   }
   originals.push_back(lane.fault);

@@ -52,7 +52,7 @@ class DeviceRun {
 
   // Enqueues one copy for all of them.
   absl::Status CopyToDevice(int device, absl::Span<const Tensor> host, absl::Span<Tensor> outputs);
-  // Allocates the outputs and enqueues the op.
+  // Allocates the outputs and enqueues the op. What an op passes on stays in its input's memory.
   absl::Status RunOp(int device, const device::DeviceOp& op, const graph::Node& node,
                      OutputTypes* types, absl::Span<const Tensor> inputs,
                      absl::Span<Tensor> outputs, const graph::StepInfo& step);
@@ -67,16 +67,23 @@ class DeviceRun {
   absl::Status CopyToHost(int device, absl::Span<const Tensor> tensors, Done done);
 
  private:
+  // A lane's fault as it was once. A fault that was found stays, so that a newer one says all that
+  // an older one did.
+  struct FaultCopy {
+    int number = 0;  // of the lane's copies: which of two is newer
+    Buffer fault;
+  };
+
   // What the run has of one device.
   struct Lane {
     device::DeviceRuntime* device = nullptr;
     std::shared_ptr<device::DeviceStream> stream;
     Buffer fault;
-    // Copies of other lanes' faults, by lane, from when values came from there last.
-    std::map<int, Buffer> faults_of_others;
-    std::vector<Buffer> held;  // what copies from the host may still read
-    std::vector<Buffer> lent;  // what copies to other lanes may still read
-    std::set<int> borrowers;   // these lanes
+    int copies_of_fault = 0;                    // that were made for other lanes
+    std::map<int, FaultCopy> faults_of_others;  // by lane, the newest that came
+    std::vector<Buffer> held;                   // what copies from the host may still read
+    std::vector<Buffer> lent;                   // what copies to other lanes may still read
+    std::set<int> borrowers;                    // these lanes
   };
 
   explicit DeviceRun(const graph::Function* function) : function_(function) {}

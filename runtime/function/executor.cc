@@ -61,18 +61,25 @@ absl::Status CheckOnHost(const graph::Function& function) {
     if (!IsCopy(node) && !IsOnDevice(node)) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "function '", function.name, "', node '", node.name, "' (", node.op, "): wanted on ",
-        IsCopy(node) ? "a GPU" : node.device.ToString(), ", but there is no GPU here"));
+        IsCopy(node) ? "a GPU" : node.device.ToString(),
+        function.device == DeviceChoice::kCpu ? ", but the function is to run on the CPU"
+                                              : ", but there is no GPU here"));
   }
   return absl::OkStatus();
 }
 
-// How many of its devices it uses, from the first one on.
-size_t DevicesUsed(const graph::Function& function) {
-  size_t used = 0;
+// By a device's number among those of a step: its number among those that the function uses. -1: it
+// uses it not.
+std::vector<int> NumberDevices(const graph::Function& function, size_t devices) {
+  std::vector<int> numbers(devices, -1);
   for (const graph::Node& node : function.graph.nodes()) {
-    if (IsOnDevice(node)) used = std::max(used, static_cast<size_t>(DeviceOf(node)) + 1);
+    if (IsOnDevice(node)) numbers[static_cast<size_t>(DeviceOf(node))] = 0;
   }
-  return used;
+  int next = 0;
+  for (int& number : numbers) {
+    if (number == 0) number = next++;
+  }
+  return numbers;
 }
 
 NodeKind KindOfCopy(const graph::Node& node) {
@@ -88,9 +95,13 @@ absl::StatusOr<Tensor> ConstantOnDevice(const graph::Node& node, device::DeviceR
 
 }  // namespace
 
-absl::Status CompiledFunction::CompileNode(const graph::Node& node, CompiledNode* compiled) {
+absl::Status CompiledFunction::CompileNode(const graph::Node& node, const std::vector<int>& numbers,
+                                           CompiledNode* compiled) {
   if (node.op == "Arg") return absl::OkStatus();
-  if (IsCopy(node) || IsOnDevice(node)) compiled->device = DeviceOf(node);
+  const auto number_of = [&](const graph::Node& on) {
+    return numbers[static_cast<size_t>(DeviceOf(on))];
+  };
+  if (IsCopy(node) || IsOnDevice(node)) compiled->device = number_of(node);
   if (node.op == kPsCallOp) {
     compiled->kind = NodeKind::kPsCall;
     compiled->target = GetPsCallTarget(node);
@@ -98,7 +109,7 @@ absl::Status CompiledFunction::CompileNode(const graph::Node& node, CompiledNode
   } else if (IsCopy(node)) {
     compiled->kind = KindOfCopy(node);
     if (node.op == kCopyBetweenDevicesOp) {
-      compiled->from = DeviceOf(function_.graph.node(node.inputs.front().node));
+      compiled->from = number_of(function_.graph.node(node.inputs.front().node));
     }
   } else if (IsOnDevice(node) && node.op == "Const") {
     compiled->kind = NodeKind::kDeviceConstant;
@@ -119,6 +130,7 @@ absl::Status CompiledFunction::CompileNode(const graph::Node& node, CompiledNode
 
 absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compile(
     graph::Function function, Devices devices) {
+  std::vector<int> numbers;
   if (devices.empty()) {
     RETURN_IF_ERROR(CheckOnHost(function));
   } else {
@@ -127,7 +139,12 @@ absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compil
     };
     ASSIGN_OR_RETURN(function,
                      PlaceOnDevices(function, static_cast<int>(devices.size()), has_code));
-    devices.resize(DevicesUsed(function));
+    numbers = NumberDevices(function, devices.size());
+    Devices used;
+    for (size_t i = 0; i < devices.size(); ++i) {
+      if (numbers[i] >= 0) used.push_back(std::move(devices[i]));
+    }
+    devices = std::move(used);
   }
   std::shared_ptr<CompiledFunction> compiled(
       new CompiledFunction(std::move(function), std::move(devices)));
@@ -135,7 +152,7 @@ absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compil
   int slots = 0;
   for (const graph::Node& node : graph.nodes()) {
     CompiledNode c;
-    RETURN_IF_ERROR(compiled->CompileNode(node, &c));
+    RETURN_IF_ERROR(compiled->CompileNode(node, numbers, &c));
     c.first_output = slots;
     c.num_outputs = static_cast<int>(node.outputs.size());
     slots += c.num_outputs;

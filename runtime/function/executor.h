@@ -64,8 +64,7 @@ class CompiledFunction {
 
   const graph::Function& function() const { return function_; }
   bool has_ps_calls() const { return has_ps_calls_; }
-  // The first of those that it was given, as far as its nodes use them. None: all of it is on the
-  // CPU.
+  // Those of the devices that it was given which its nodes use. None: all of it is on the CPU.
   const Devices& devices() const { return devices_; }
   int kernel_count() const { return kernel_count_; }
 
@@ -91,7 +90,9 @@ class CompiledFunction {
   friend class ActiveRun;
   friend class AsyncRun;
   CompiledFunction(graph::Function function, Devices devices);
-  absl::Status CompileNode(const graph::Node& node, CompiledNode* compiled);
+  // `numbers`: by a device's number among those of a step, that among devices_.
+  absl::Status CompileNode(const graph::Node& node, const std::vector<int>& numbers,
+                           CompiledNode* compiled);
   void AssignPriorities();
 
   graph::Function function_;

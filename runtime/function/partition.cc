@@ -205,6 +205,8 @@ class Partitioner {
                            graph::Function* out) {
     graph::Node copy = n;
     copy.control_inputs = ControlsIn(n);
+    // Servers compute on CPUs; a constant that a GPU was asked for may be one of theirs, too.
+    if (out != &partition_.worker && copy.device.has_device) copy.device.device = Device{};
     for (Output& in : copy.inputs) {
       if (!mapped->contains(in)) {
         COX_CHECK(IsReplicable(node(in.node)), n.name, " misses an input");

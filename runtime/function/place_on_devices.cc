@@ -382,6 +382,7 @@ class Placer {
                             : absl::StrCat("on_device:", side, "/", made.name);
     }
     if (side != kHost) made.device = Gpu(side);
+    if (side == kHost && IsConst(made)) made.device = {};  // a pin says nothing of where it is used
     for (Output& in : made.inputs) in = Mapped(in, side);
     made.control_inputs.clear();
     for (int control : node(id).control_inputs) {  // a constant has always been there

@@ -19,6 +19,10 @@ const TensorType& NoType() {
   return *kNone;
 }
 
+bool IsGpu(const DeviceSpec& spec) {
+  return spec.has_device && spec.device.type == DeviceType::kGpu;
+}
+
 size_t HashNode(const std::string& op, const std::vector<Output>& inputs, const Attrs& attrs) {
   size_t hash = absl::HashOf(op, inputs);
   for (const auto& [name, value] : attrs) {
@@ -94,7 +98,8 @@ int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Att
   if (mergeable) {
     for (int id : by_hash_[hash]) {
       const Node& node = function_.graph.node(id);
-      if (node.op == op && node.inputs == inputs && node.attrs == attrs && node.device == device &&
+      if (node.op == op && node.inputs == inputs && node.attrs == attrs &&
+          node.device == (StaysWithIds(node, device) ? DeviceSpec() : device) &&
           node.control_inputs == after) {
         return id;
       }
@@ -112,6 +117,8 @@ int GraphBuilder::AddNode(const std::string& op, std::vector<Output> inputs, Att
     Fail(Annotate(id.status(), absl::StrCat("function '", function_.name, "'")));
     return -1;
   }
+  Node* const added = function_.graph.mutable_node(*id);
+  if (StaysWithIds(*added, device)) added->device = {};
   if (mergeable) by_hash_[hash].push_back(*id);
   return *id;
 }
@@ -221,12 +228,17 @@ const TensorType& GraphBuilder::type(Output output) const {
 }
 
 DeviceSpec GraphBuilder::DeviceFor(const OpSchema* schema) const {
-  const DeviceSpec& device = pin_.device;
-  if (schema == nullptr || device.device.type == DeviceType::kCpu || !device.job.empty()) {
-    return device;
-  }
-  const bool elsewhere = schema->on_parameter_server || (pin_.if_possible && schema->on_host);
-  return elsewhere ? DeviceSpec() : device;
+  if (schema == nullptr || !IsGpu(pin_.device) || !pin_.device.job.empty()) return pin_.device;
+  // A constant is wherever it is used; an argument comes to the host.
+  const bool elsewhere = schema->on_parameter_server || schema->name == "Const" ||
+                         schema->name == "Arg" || (pin_.if_possible && schema->on_host);
+  return elsewhere ? DeviceSpec() : pin_.device;
+}
+
+bool GraphBuilder::StaysWithIds(const Node& node, const DeviceSpec& device) const {
+  return pin_.if_possible && IsGpu(device) && !node.outputs.empty() &&
+         std::none_of(node.outputs.begin(), node.outputs.end(),
+                      [](const TensorType& type) { return IsFloating(type.dtype); });
 }
 
 GraphBuilder::Pin GraphBuilder::GradientPin(const DeviceSpec& forward) const {

@@ -47,8 +47,9 @@ class GraphBuilder {
   Output Scalar(float value) { return Constant(Tensor::Scalar<float>(value)); }
   void Result(const std::string& name, Output output);
 
-  // All nodes added while the scope lives get this device constraint; "/device:GPU:N" is for all but
-  // those of parameter servers, and with `if_possible` for all but those that only run on the host.
+  // All nodes added while the scope lives get this device constraint; "/device:GPU:N" is for all
+  // but those of parameter servers, and with `if_possible` for all but those that only run on the
+  // host or make integers.
   class DeviceScope {
    public:
     DeviceScope(GraphBuilder* builder, const std::string& device, bool if_possible = false);
@@ -101,8 +102,10 @@ class GraphBuilder {
   // Whether it is; else the error is recorded, in which `what` names the use.
   bool IsOwn(Output output, const std::string& what);
   int AddNode(const std::string& op, std::vector<Output> inputs, Attrs attrs, std::string name);
-  // The constraint of a new node.
+  // The constraint of a new node, as far as its op says.
   DeviceSpec DeviceFor(const OpSchema* schema) const;
+  // Whether the node is without that constraint after all: it makes ids, or other integers.
+  bool StaysWithIds(const Node& node, const DeviceSpec& device) const;
   // That of nodes added for the gradient of a node with this one.
   Pin GradientPin(const DeviceSpec& forward) const;
 

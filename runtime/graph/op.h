@@ -86,6 +86,8 @@ struct OpSchema {
   // A worker runs it on the CPU, whatever it has beside: its outputs' shapes depend on values, or
   // its errors name them.
   bool on_host = false;
+  // Its only output is its first input's elements in their order, so that no byte need move.
+  bool passes_on = false;
   // The op has no derivative by nature (integer results, sources, effects): a gradient that reaches
   // it is dropped. Otherwise a missing gradient is an error.
   bool not_differentiable = false;

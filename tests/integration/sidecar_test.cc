@@ -125,6 +125,29 @@ TEST_CASE("sidecar: Ctrl-C, --until-step and --idle-seconds end it, and it goes 
   CHECK(Reports(own).size() == reported);  // nothing twice
 }
 
+TEST_CASE("sidecar: a metric of a job's only label may be named without the label", "[sidecar]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files,
+                                       "labels: [{name: seen, column: label}]\n"
+                                       "model: {kind: shared_bottom, hidden: [4]}\n"
+                                       "train: {batch_size: 32, epochs: 1}\n"
+                                       "evaluate: {metrics: [logloss, auc]}\n"),
+                    checkpoints = files.Path("checkpoints");
+  const auto trained =
+      Coxswain({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  for (const char* name : {"auc", "seen/auc"}) {
+    const auto followed = Coxswain({"eval", "--follow", checkpoints, "--eval-dir",
+                                    files.Path("side"), "--metric", name, "--until-finished"});
+    INFO(followed.out << followed.err);
+    CHECK(followed.code == 0);
+  }
+  const auto unknown = Coxswain({"eval", "--follow", checkpoints, "--metric", "mae"});
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.err, Contains("'mae'") && Contains("seen/auc"));
+}
+
 TEST_CASE("sidecar: what cannot be is told before anything is evaluated", "[sidecar]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints");

@@ -197,9 +197,9 @@ class FunctionBuilder {
   // synchronous step are applied when the function has ended; nothing in it sees them.
   void ControlDependencies(const std::vector<Operation>& after, const std::function<void()>& body);
 
-  // TensorFlow's tf.device. What `body` adds runs on "/device:CPU:0" of the worker, or on one of its
-  // GPUs ("/device:GPU:1"; docs/gpu.md), as far as it can: what parameter servers do, and what deals
-  // in ids, runs where it must. Its gradients run there, too. "": as if no scope were around it.
+  // TensorFlow's tf.device. What `body` adds runs on "/device:CPU:0" of the worker, or on one of
+  // its GPUs ("/device:GPU:1"; docs/gpu.md), as far as it can: what parameter servers do, and what
+  // makes ids, runs where it must. Its gradients run there, too. "": as if no scope were around it.
   // Errors (sticky): InvalidArgument for another name. Define gives the error of a worker that does
   // not have the GPU: FailedPrecondition or InvalidArgument, naming the node.
   void Device(const std::string& device, const std::function<void()>& body);

@@ -36,8 +36,9 @@ struct Program {
       const Output ids = f.Constant(Tensor::FromVector<int64_t>({0, 5, 3, 5}));
       Output hidden, loss;
       f.Device(lower, [&] { hidden = f.Tanh(f.Lookup(table, ids)); });
-      f.Device(upper, [&] { loss = f.Sum(f.Square(f.Sub(f.MatMul(hidden, f.Read(weights)),
-                                                        f.Constant(Floats({1}))))); });
+      f.Device(upper, [&] {
+        loss = f.Sum(f.Square(f.Sub(f.MatMul(hidden, f.Read(weights)), f.Constant(Floats({1})))));
+      });
       f.Minimize(loss);
       f.Result("loss", loss);
     }));
@@ -65,11 +66,42 @@ TEST_CASE("a step whose layers are on two GPUs learns what it learns on the CPU"
   CHECK(Program("/device:GPU:1", "/device:CPU:0").Losses() == wanted);
 }
 
+TEST_CASE("all of a function may be in one scope: what makes ids and what servers do is elsewhere",
+          "[api][device]") {
+  const Gpus gpus("fake:2");
+  ParameterServerStrategy strategy(MustStart(2, 1));
+  const EmbeddingTable table = Must(strategy.CreateTable(
+      "table", {.rows = 6, .dim = 2, .optimizer = Sgd{.learning_rate = 0.5f}}));
+  const Tensor twos = Floats(std::vector<float>(12, 2)).Reshaped(Shape{6, 2});
+  Must(strategy.Assign(table, twos));
+  const Variable count = Must(strategy.CreateVariable("count", {.shape = Shape{1}}));
+  const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& f) {
+    f.Device("/device:GPU:1", [&] {
+      const Output ids = f.Constant(Tensor::FromVector<int64_t>({0, 5, 3}));
+      const Output one = f.Constant(Tensor::FromVector<int64_t>({0, 0, 1}));
+      const Output x = f.Argument("x", DType::kF32, Shape{});
+      const Output loss = f.Sum(f.Mul(f.Lookup(table, f.Add(ids, one)), x));
+      f.Minimize(loss);
+      f.AssignAdd(count, f.Constant(Floats({1})));
+      f.Result("loss", loss);
+      f.Result("ids", ids);
+    });
+  }));
+  ClusterCoordinator coordinator(strategy);
+  const std::vector<Tensor> results =
+      Must(coordinator.Schedule(step, {Tensor::Scalar<float>(3)}).Get());
+  CHECK(ToVector<float>(results[0]) == std::vector<float>{36});
+  CHECK(ToVector<int64_t>(results[1]) == std::vector<int64_t>{0, 5, 3});
+  CHECK(ToVector<float>(Must(strategy.Read(count))) == std::vector<float>{1});
+  CHECK(ToVector<float>(Must(strategy.Read(table))) ==
+        std::vector<float>{0.5, 0.5, 2, 2, 2, 2, 2, 2, 0.5, 0.5, 0.5, 0.5});
+}
+
 TEST_CASE("a function for a GPU that a worker does not have is refused, with its node",
           "[api][device]") {
-  const auto [gpus, says] =
-      GENERATE(std::pair("none", "(Neg): wanted on /device:GPU:1, but there is no GPU"),
-               std::pair("fake:1", "device /device:GPU:1 is asked for, but there is one GPU, GPU:0"));
+  const auto [gpus, says] = GENERATE(
+      std::pair("none", "(Neg): wanted on /device:GPU:1, but there is no GPU"),
+      std::pair("fake:1", "device /device:GPU:1 is asked for, but there is one GPU, GPU:0"));
   const Gpus there(gpus);
   ParameterServerStrategy strategy(MustStart(1, 1));
   const absl::Status refused =

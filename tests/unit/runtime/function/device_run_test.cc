@@ -133,6 +133,32 @@ TEST_CASE("values that come up too early are found to be wrong", "[device]") {
   CHECK(wrong > 0);
 }
 
+TEST_CASE("what only passes a tensor on takes no memory on the device, and gives the same",
+          "[device]") {
+  const Tensor x = Random(Shape{4, 6}, 3);
+  const auto run = [&](bool pass) {
+    const FakeGpu gpu;
+    graph::GraphBuilder b("f", &ClusterOps());
+    Output y = b.Op("Neg", {b.Argument("x", DType::kF32, Shape{4, 6})});
+    if (pass) {
+      y = b.Op("Reshape", {y}, {{"shape", Shape{2, -1}}});
+      y = b.Op("ExpandDims", {b.Op("Identity", {y})}, {{"axis", int64_t{0}}});
+      y = b.Op("Squeeze", {b.Op("StopGradient", {y})}, {{"axis", int64_t{0}}});
+    }
+    b.Result("y", b.Op("Tanh", {y}));
+    const auto found = gpu.Run(MustFinish(&b), {x});
+    INFO(found.status().ToString());
+    REQUIRE(found.ok());
+    return std::pair((*found)[0], gpu.device()->stats());
+  };
+  const auto [plain, without] = run(false);
+  const auto [passed, with] = run(true);
+  CHECK(passed.shape() == Shape{2, 12});
+  CHECK(SameBytes(passed.Reshaped(plain.shape()), plain));
+  CHECK(with.ops == without.ops + 5);
+  CHECK(with.allocations == without.allocations);
+}
+
 TEST_CASE("a run gives back all memory that it had on the device", "[device]") {
   const FakeGpu gpu;
   const graph::Function f = RandomFunction(7);
@@ -225,6 +251,48 @@ TEST_CASE("a wrong value on one GPU is known with what the other one makes of it
   CHECK(wrong.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(absl::StrContains(wrong.status().message(), "node 'pick' (Gather)"));
   CHECK(run(2).ok());  // on the same streams
+}
+
+TEST_CASE("a wrong value is known although what was there before it comes by a third GPU later",
+          "[device]") {
+  // GPU:0 gives x to GPU:1, then finds the wrong value and gives it to GPU:2, to which GPU:1 gives
+  // what it made of x last.
+  graph::GraphBuilder b("three", &ClusterOps());
+  const Output rows = b.Argument("rows", DType::kF32, Shape{2, 2});
+  const Output places = b.Argument("places", DType::kI64, Shape{2});
+  const auto on = [&](int gpu, const std::string& op, std::vector<Output> inputs) {
+    const graph::GraphBuilder::DeviceScope scope(&b, absl::StrCat("/device:GPU:", gpu));
+    return b.Op(op, std::move(inputs));
+  };
+  const Output x = on(0, "Neg", {rows}), y = on(0, "Gather", {rows, places});
+  b.Result("w", on(2, "Add", {y, on(1, "Neg", {x})}));
+  const graph::Function f = MustFinish(&b);
+  const FakeGpus gpus(3);
+  const auto run = [&](int64_t place) {
+    return gpus.Run(f, {Random(Shape{2, 2}, 1), Tensor::FromVector<int64_t>({1, place})});
+  };
+  CHECK(run(0).ok());
+  const auto wrong = run(2);
+  CHECK(wrong.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(absl::StrContains(wrong.status().message(), "(Gather)"));
+}
+
+TEST_CASE("a run borrows streams only of the GPUs that its nodes are pinned to", "[device]") {
+  const FakeGpus gpus(3);
+  graph::GraphBuilder b("f", &ClusterOps());
+  const Output x = b.Argument("x", DType::kF32, Shape{2});
+  {
+    const graph::GraphBuilder::DeviceScope scope(&b, "/device:GPU:1");
+    b.Result("y", b.Op("Neg", {x}));
+  }
+  const auto compiled = CompiledFunction::Compile(MustFinish(&b), gpus.all());
+  REQUIRE(compiled.ok());
+  REQUIRE((*compiled)->devices().size() == 1);
+  CHECK((*compiled)->devices()[0].get() == gpus.device(1));
+  const auto found = testing::RunToTheEnd(gpus.env(), *compiled, {Random(Shape{2}, 1)});
+  INFO(found.status().ToString());
+  CHECK(found.ok());
+  CHECK(gpus.device(0)->stats().ops == 0);
 }
 
 TEST_CASE("the loss of either GPU ends a run on both", "[device]") {

@@ -261,11 +261,18 @@ TEST_CASE("a pin that holds where it can leaves out what only runs on the host, 
     graph::GraphBuilder b("f", &ClusterOps());
     const Output ids = b.Argument("ids", DType::kI64, Shape{4});
     const graph::GraphBuilder::DeviceScope scope(&b, "/device:GPU:0", if_possible);
-    const Output unique = b.Op("Unique", {ids}, {}, "unique");
+    const Output one = b.Constant(Tensor::FromVector<int64_t>({1, 1, 1, 1}));
+    const Output next = b.Op("Add", {ids, one}, {}, "next");
+    CHECK(b.Op("Add", {ids, one}).node == next.node);
+    const Output unique = b.Op("Unique", {next}, {}, "unique");
     const Output rows = b.Op("GatherShard", {unique}, ReadOf(0, Shape{10, 4}), "rows");
     b.Result("y", b.Op("Neg", {rows}, {}, "neg"));
+    b.Result("late", b.Argument("late", DType::kF32, Shape{1}));
     const graph::Function f = Must(b.Finish());
     CHECK(NodesOf(f, "Unique")[0]->device.has_device == !if_possible);
+    CHECK(NodesOf(f, "Add")[0]->device.has_device == !if_possible);
+    CHECK_FALSE(NodesOf(f, "Const")[0]->device.has_device);
+    for (const graph::Node* arg : NodesOf(f, "Arg")) CHECK_FALSE(arg->device.has_device);
     CHECK_FALSE(NodesOf(f, "GatherShard")[0]->device.has_device);
     CHECK(NodesOf(f, "Neg")[0]->device.has_device);
   }
