@@ -81,6 +81,12 @@ void GrpcStream::Abort(absl::Status reason) {
     absl::MutexLock lock(&mu_);
     closing_ = true;
     dropped.swap(queue_);
+    ++dropping_;
+  }
+  dropped.clear();
+  {
+    absl::MutexLock lock(&mu_);
+    --dropping_;
   }
   inbox_.Close(WhyEnded(std::move(reason)));
   Cancel();
@@ -211,9 +217,14 @@ void GrpcStream::HandleDone(absl::Status lost) {
     closing_ = true;
     released_ = true;
   }
+  dropped.clear();
   inbox_.Close(WhyEnded(std::move(lost)));
   ReleaseOp();
   absl::MutexLock lock(&mu_);
+  // Whoever waits for the end may count on what was queued to be gone, also where Abort, which is
+  // none of gRPC's reactions, is at it.
+  const auto dropped_all = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return dropping_ == 0; };
+  mu_.Await(absl::Condition(&dropped_all));
   done_ = true;
 }
 

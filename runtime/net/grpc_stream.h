@@ -121,6 +121,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   std::optional<absl::Status> reason_ ABSL_GUARDED_BY(mu_);  // of the Close on this side
   bool dead_ ABSL_GUARDED_BY(mu_) = false;                   // nothing more can be written
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  int dropping_ ABSL_GUARDED_BY(mu_) = 0;  // calls of Abort that let go of what was queued
   bool released_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;
 };
