@@ -100,7 +100,9 @@ DeviceRun::~DeviceRun() {
     lane.lent.clear();
     lane.fault = Buffer();
     lane.faults_of_others.clear();
-    if (lane.held.empty()) continue;
+    // Also where nothing is held, once it waits for another device: whoever ends this one waits for
+    // its notifications, and gives up where they do not come.
+    if (lane.held.empty() && lane.borrowers.empty()) continue;
     lane.stream->Notify([held = std::move(lane.held)](const absl::Status&) {}).IgnoreError();
   }
   for (Lane& lane : lanes_) lane.device->ReturnStream(std::move(lane.stream));
