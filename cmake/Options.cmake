@@ -17,6 +17,12 @@ if(COXSWAIN_SANITIZE)
   add_compile_options(-fsanitize=${COXSWAIN_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${COXSWAIN_SANITIZE})
 endif()
+if(COXSWAIN_SANITIZE STREQUAL "thread")
+  # Before Abseil's own library in all programs.
+  add_library(coxswain_tsan SHARED ${CMAKE_SOURCE_DIR}/cmake/tsan_abseil.cc)
+  target_link_libraries(coxswain_tsan PRIVATE dl)
+  link_libraries($<BUILD_INTERFACE:coxswain_tsan>)  # none of those that are installed
+endif()
 if(COXSWAIN_ODR)
   # Objects keep what the linker compares: of two types of one name it would take either.
   set(COXSWAIN_LOOP_OPTIMISATION "")  # what is linked here is never run

@@ -314,13 +314,13 @@ bool FakeStream::Drain() {
 absl::StatusOr<Buffer> FakeStream::Allocate(size_t bytes) {
   RETURN_IF_ERROR(device_->Check());
   ++device_->allocations;
-  ASSIGN_OR_RETURN(
-      Buffer buffer, device_->AllocateBlock(bytes, [self = shared_from_this(), device = device_,
-                                                    bytes](void* block) {
-        FakeStream* const stream = static_cast<FakeStream*>(self.get());
-        const auto give_back = [device, block, bytes] { device->memory()->Free(block, bytes); };
-        if (!stream->Enqueue(give_back).ok()) give_back();
-      }));
+  ASSIGN_OR_RETURN(Buffer buffer, device_->AllocateBlock(bytes, [self = shared_from_this(),
+                                                                 device = device_,
+                                                                 bytes](void* block) {
+    FakeStream* const stream = static_cast<FakeStream*>(self.get());
+    // Also on a device that is lost: what was enqueued before still runs.
+    stream->Push(Step{[device, block, bytes] { device->memory()->Free(block, bytes); }, nullptr});
+  }));
   RETURN_IF_ERROR(Enqueue(
       [device = device_, at = buffer.data(), bytes] { device->memory()->Spoil(at, bytes); }));
   return buffer;
