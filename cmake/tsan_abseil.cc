@@ -8,6 +8,7 @@
 // themselves.
 #include <dlfcn.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -33,10 +34,15 @@ namespace {
 // Abseil's own function; `name`: mangled, without the namespaces.
 void* Own(const char* name) {
   const std::string inner = COX_TEXT(ABSL_OPTION_INLINE_NAMESPACE_NAME);
-  const std::string symbol = "_ZN" + std::string(name[0] == 'K' ? "K" : "") + "4absl" +
-                             std::to_string(inner.size()) + inner + (name[0] == 'K' ? name + 1 : name);
+  const bool is_const = name[0] == 'K';
+  const std::string symbol = std::string(is_const ? "_ZNK" : "_ZN") + "4absl" +
+                             std::to_string(inner.size()) + inner + (is_const ? name + 1 : name);
   void* const found = dlsym(RTLD_NEXT, symbol.c_str());
-  if (found == nullptr) std::abort();  // another Abseil than the one that was compiled with
+  if (found == nullptr) {
+    std::fprintf(stderr, "Abseil's library has no %s: another one was compiled with\n",
+                 symbol.c_str());
+    std::abort();
+  }
   return found;
 }
 
@@ -63,10 +69,10 @@ void* AddressOf(const void* object) { return const_cast<void*>(object); }
 }  // namespace
 
 // Each looks its own up once.
-#define COX_OWN(name)              \
-  static void* const own = [] {    \
-    const Unseen unseen;           \
-    return Own(name);              \
+#define COX_OWN(name)           \
+  static void* const own = [] { \
+    const Unseen unseen;        \
+    return Own(name);           \
   }()
 
 namespace absl {

@@ -13,8 +13,9 @@ namespace {
 constexpr int kOk = 200, kTooMany = 429, kServerError = 500;
 
 // Upper bounds of the histogram's buckets, in seconds.
-const prometheus::Histogram::BucketBoundaries kBounds = {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
-                                                         0.05,   0.1,   0.2,   0.5,   1,    5};
+prometheus::Histogram::BucketBoundaries Bounds() {
+  return {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5};
+}
 
 prometheus::Counter& Requests(prometheus::Registry& registry, const char* outcome) {
   return prometheus::BuildCounter()
@@ -45,7 +46,7 @@ ServeMetrics::ServeMetrics()
                 .Name("coxswain_serve_request_seconds")
                 .Help("Time of requests that were answered, waiting included")
                 .Register(*registry_)
-                .Add({}, kBounds)) {}
+                .Add({}, Bounds())) {}
 
 ServeMetrics::~ServeMetrics() = default;
 
