@@ -79,7 +79,7 @@ absl::Status Run(const Flags& flags) {
     std::optional<Floors> floors;
     if (!flags.no_floors) {
       FloorOptions options;
-      options.bf16 = flags.options.bf16;
+      options.bf16 = flags.options.compute == ComputeType::kBf16;
       ASSIGN_OR_RETURN(floors, MeasureFloors(shape, options));
     }
     for (const ClusterShape& cluster : clusters) {
@@ -183,7 +183,7 @@ int Main(int argc, char** argv) {
   }
   coordinator_flags.want_json = coordinator.json->count() > 0;
   if (peer->parsed()) return RunStreamPeer(transport);
-  flags.options.bf16 = flags.compute == "bf16";
+  if (flags.compute == "bf16") flags.options.compute = ComputeType::kBf16;
   flags.want_json = json->count() > 0;
   recovery_flags.want_json = recovery_json->count() > 0;
   rows_flags.want_json = rows_json->count() > 0;

@@ -1,11 +1,17 @@
 #include "tests/bench/step/gpu_command.h"
 
 #include <cstdio>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "runtime/base/status.h"
 #include "runtime/device/open_devices.h"
 #include "tests/bench/floors/floors.h"
@@ -15,12 +21,41 @@
 namespace coxswain {
 namespace {
 
-struct GpuCase {
-  const char* shape;
-  int64_t batch;
-};
-constexpr GpuCase kCases[] = {
-    {"talk", 512}, {"ctr", 1'000}, {"dlrm", 512}, {"dlrm", 8'192}, {"dlrm", 65'536}};
+constexpr const char* kCases[] = {"talk:512", "ctr:1000", "dlrm:512", "dlrm:8192", "dlrm:65536"};
+
+// Reads SHAPE:BATCH.
+absl::StatusOr<StepShape> ReadCase(const std::string& text) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
+  ASSIGN_OR_RETURN(StepShape shape, FindStepShape(parts.first));
+  if (!absl::SimpleAtoi(parts.second, &shape.batch) || shape.batch < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted SHAPE:BATCH, for example dlrm:8192; found '", text, "'"));
+  }
+  return shape;
+}
+
+ComputeType ReadCompute(const std::string& text) {
+  return text == "bf16"   ? ComputeType::kBf16
+         : text == "tf32" ? ComputeType::kTf32
+                          : ComputeType::kF32;
+}
+
+absl::StatusOr<Figures> MeasureOnGpu(const StepShape& shape, const GpuFlags& flags) {
+  MeasureOptions options;
+  options.seconds = flags.seconds;
+  options.compute = ReadCompute(flags.compute);
+  options.in_flight = flags.in_flight;
+  options.wire_bf16 = flags.wire_bf16;
+  options.device = DeviceChoice::kGpu;
+  std::optional<Floors> floors;
+  if (!flags.no_floors) {
+    const bool bf16 = options.compute == ComputeType::kBf16;
+    ASSIGN_OR_RETURN(floors, MeasureFloors(shape, {.bf16 = bf16, .streams = false}));
+  }
+  ASSIGN_OR_RETURN(Figures figures, MeasureStep(shape, {true, 1, 1}, options));
+  figures.floors = floors;
+  return figures;
+}
 
 // The first GPU that workers of this process get; "" for none.
 absl::StatusOr<std::string> NameOfGpu() {
@@ -31,6 +66,7 @@ absl::StatusOr<std::string> NameOfGpu() {
 
 // What a GPU cannot do without: its products, and what crosses the bus.
 std::string GpuFloors(const Figures& f) {
+  if (!f.floors) return "";
   return absl::StrFormat(
       "  floors: %.2f GFLOP of products a step, %.2f MB up and %.2f MB down the bus; host: %.2f ms "
       "of one thread to gather and update\n",
@@ -41,10 +77,18 @@ std::string GpuFloors(const Figures& f) {
 
 GpuCommand AddGpuCommand(CLI::App* app, GpuFlags* flags) {
   CLI::App* command = app->add_subcommand("gpu", "Times whole training steps on a GPU");
+  command->add_option("CASE", flags->cases,
+                      absl::StrCat("SHAPE:BATCH; by default ", absl::StrJoin(kCases, " ")));
   command->add_option("--seconds", flags->seconds, "of each line")->check(CLI::PositiveNumber);
-  command->add_option("--compute", flags->compute, "products of matrices in f32 or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+  command->add_option("--compute", flags->compute, "products of matrices in f32, tf32 or bf16")
+      ->check(CLI::IsMember({"f32", "tf32", "bf16"}))
       ->capture_default_str();
+  command->add_option("--in-flight", flags->in_flight, "closures that the worker is kept deep")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_flag("--wire-bf16", flags->wire_bf16,
+                    "rows of tables, layers and their gradients travel in bf16");
+  command->add_flag("--no-floors", flags->no_floors, "measure no floors");
   CLI::Option* json =
       command
           ->add_option("--json", flags->json, "also as JSON into this file (none or -: to stdout)")
@@ -54,29 +98,27 @@ GpuCommand AddGpuCommand(CLI::App* app, GpuFlags* flags) {
 
 absl::Status RunGpu(const GpuFlags& flags, const WriteFunction& write) {
   FILE* table = flags.want_json && (flags.json.empty() || flags.json == "-") ? stderr : stdout;
+  std::vector<StepShape> shapes;
+  std::vector<std::string> wanted = flags.cases;
+  if (wanted.empty()) wanted.assign(std::begin(kCases), std::end(kCases));
+  for (const std::string& text : wanted) {
+    ASSIGN_OR_RETURN(StepShape shape, ReadCase(text));
+    shapes.push_back(std::move(shape));
+  }
   ASSIGN_OR_RETURN(const std::string gpu, NameOfGpu());
   std::vector<Figures> all;
   if (gpu.empty()) {
     std::fputs("no GPU here: nothing is measured\n", table);
   } else {
     std::fputs(absl::StrCat("on ", gpu, "\n", TableHead()).c_str(), table);
-    MeasureOptions options;
-    options.seconds = flags.seconds;
-    options.bf16 = flags.compute == "bf16";
-    options.device = DeviceChoice::kGpu;
-    for (const GpuCase& c : kCases) {
-      ASSIGN_OR_RETURN(StepShape shape, FindStepShape(c.shape));
-      shape.batch = c.batch;
-      ASSIGN_OR_RETURN(const Floors floors,
-                       MeasureFloors(shape, {.bf16 = options.bf16, .streams = false}));
-      auto figures = MeasureStep(shape, {true, 1, 1}, options);
+    for (const StepShape& shape : shapes) {
+      auto figures = MeasureOnGpu(shape, flags);
       if (!figures.ok()) {
-        return Annotate(figures.status(), absl::StrCat(c.shape, " ", c.batch));
+        return Annotate(figures.status(), absl::StrCat(shape.name, ":", shape.batch));
       }
-      figures->floors = floors;
-      std::fputs(
-          absl::StrCat(c.batch, " examples:\n", TableRow(*figures), GpuFloors(*figures)).c_str(),
-          table);
+      std::fputs(absl::StrCat(shape.batch, " examples:\n", TableRow(*figures), GpuFloors(*figures))
+                     .c_str(),
+                 table);
       std::fflush(table);
       all.push_back(*std::move(figures));
     }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -10,8 +11,12 @@
 namespace coxswain {
 
 struct GpuFlags {
-  double seconds = 3;  // of each line
+  std::vector<std::string> cases;  // SHAPE:BATCH; none: talk, ctr and three of dlrm
+  double seconds = 3;              // of each line
   std::string compute = "f32";
+  int in_flight = 3;  // closures
+  bool wire_bf16 = false;
+  bool no_floors = false;
   std::string json;  // "-": standard output
   bool want_json = false;
 };

@@ -233,9 +233,7 @@ absl::StatusOr<Figures> MeasureFunction(const StepShape& shape, const ClusterSha
   f.cluster = cluster_shape;
   f.options = options;
   ASSIGN_OR_RETURN(Cluster cluster, StartCluster(cluster_shape, options));
-  ParameterServerStrategy strategy(
-      cluster,
-      {.compute = options.bf16 ? ComputeType::kBf16 : ComputeType::kF32, .device = options.device});
+  ParameterServerStrategy strategy(cluster, {.compute = options.compute, .device = options.device});
   ASSIGN_OR_RETURN(RemoteFunction step, define(&strategy));
   ClusterCoordinator coordinator(strategy);
   const int64_t warm = kWarmClosures * cluster_shape.workers;

@@ -29,10 +29,10 @@ absl::StatusOr<ClusterShape> ParseClusterShape(const std::string& text);
 
 struct MeasureOptions {
   double seconds = 3;
-  int in_flight = 3;       // closures a worker is kept deep
-  uint32_t pack = 1;       // steps of a closure
-  int threads = 0;         // compute threads of the process or of each worker; 0: by cores
-  bool bf16 = false;       // products in bf16
+  int in_flight = 3;  // closures a worker is kept deep
+  uint32_t pack = 1;  // steps of a closure
+  int threads = 0;    // compute threads of the process or of each worker; 0: by cores
+  ComputeType compute = ComputeType::kF32;
   bool wire_bf16 = false;  // tables' rows, layers and their gradients travel in bf16
   DeviceChoice device = DeviceChoice::kAuto;
 };

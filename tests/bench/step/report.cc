@@ -8,6 +8,10 @@
 namespace coxswain {
 namespace {
 
+const char* NameOf(ComputeType compute) {
+  return compute == ComputeType::kBf16 ? "bf16" : compute == ComputeType::kTf32 ? "tf32" : "f32";
+}
+
 using Json = nlohmann::ordered_json;
 
 void AddFloors(const Figures& f, Json* object) {
@@ -62,7 +66,7 @@ Json ToJsonObject(const Figures& f) {
                  {"worker_compute_share", Round(f.compute, 4)},
                  {"worker_transport_share", Round(f.transport, 4)},
                  {"worker_waiting_share", Round(f.waiting, 4)},
-                 {"compute", f.options.bf16 ? "bf16" : "f32"},
+                 {"compute", NameOf(f.options.compute)},
                  {"wire", f.options.wire_bf16 ? "bf16" : "f32"},
                  {"transport", f.cluster.transport()}};
   if (f.cluster.in_process) {
