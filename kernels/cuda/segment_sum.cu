@@ -11,7 +11,9 @@ namespace {
 constexpr int kDigits = 256;
 static_assert(kDigits == kThreads, "a thread for each digit");
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kRounds = 16;  // of 32 entries that each warp takes
+// Of 32 entries that each warp takes. More would leave a GPU idle: a step has some thousand entries
+// of each table.
+constexpr int kRounds = 4;
 constexpr int64_t kSortTile = int64_t{kThreads} * kRounds;
 
 COX_DEVICE uint32_t DigitOf(uint32_t key, int shift) { return (key >> shift) & (kDigits - 1); }

@@ -50,8 +50,9 @@ class DeviceRun {
       const graph::Function* function);
   ~DeviceRun();
 
-  // Enqueues one copy for all of them.
-  absl::Status CopyToDevice(int device, absl::Span<const Tensor> host, absl::Span<Tensor> outputs);
+  // Enqueues one copy for all of them. Threads of the pool help to bring much of it together.
+  absl::Status CopyToDevice(int device, absl::Span<const Tensor> host, env::ComputePool* pool,
+                            absl::Span<Tensor> outputs);
   // Allocates the outputs and enqueues the op. What an op passes on stays in its input's memory.
   absl::Status RunOp(int device, const device::DeviceOp& op, const graph::Node& node,
                      OutputTypes* types, absl::Span<const Tensor> inputs,

@@ -101,7 +101,10 @@ absl::Status CompiledFunction::CompileNode(const graph::Node& node, const std::v
   const auto number_of = [&](const graph::Node& on) {
     return numbers[static_cast<size_t>(DeviceOf(on))];
   };
-  if (IsCopy(node) || IsOnDevice(node)) compiled->device = number_of(node);
+  if (IsCopy(node) || IsOnDevice(node)) {
+    compiled->device = number_of(node);
+    if (node.op != "Const") ++enqueued_count_;
+  }
   if (node.op == kPsCallOp) {
     compiled->kind = NodeKind::kPsCall;
     compiled->target = GetPsCallTarget(node);
@@ -228,7 +231,7 @@ class ActiveRun {
         uses_(function.slot_uses_),
         pending_(function.nodes_.size()),
         nodes_left_(static_cast<int>(function.nodes_.size())),
-        kernels_left_(function.kernel_count_) {}
+        work_left_(function.kernel_count_ + function.enqueued_count_) {}
 
   absl::Status Start(std::vector<Tensor> arguments) {
     if (!f_.devices_.empty()) {
@@ -252,7 +255,8 @@ class ActiveRun {
 
   bool HasReady() const { return !ready_.empty(); }
   bool AllDone() const { return nodes_left_ == 0; }
-  int kernels_left() const { return kernels_left_; }
+  // Kernels to run, and work to enqueue on devices.
+  int work_left() const { return work_left_; }
 
   int PopReady() {
     std::pop_heap(ready_.begin(), ready_.end(), Later{&f_});
@@ -281,6 +285,7 @@ class ActiveRun {
       slots_[node.first_output] = node.constant;
       return absl::OkStatus();
     }
+    --work_left_;
     absl::InlinedVector<Tensor, 8> inputs;
     TakeInputs(node, &inputs);
     absl::Span<Tensor> outputs(slots_.data() + node.first_output,
@@ -300,6 +305,7 @@ class ActiveRun {
 
   // As a call: `done` gets the values, unless this returns an error.
   absl::Status CopyToHost(int id, DeviceRun::Done done) {
+    --work_left_;
     absl::InlinedVector<Tensor, 8> inputs;
     TakeInputs(f_.nodes_[id], &inputs);
     return Annotate(device_run_->CopyToHost(f_.nodes_[id].device, inputs, std::move(done)),
@@ -308,7 +314,6 @@ class ActiveRun {
 
   absl::Status RunKernel(const CompiledNode& node, const graph::Node& n, absl::Span<Tensor> inputs,
                          absl::Span<Tensor> outputs) {
-    --kernels_left_;
     graph::KernelContext context(inputs, outputs, options_.step, options_.pool, options_.variables);
     RETURN_IF_ERROR(CatchAllocationErrors([&] { return node.kernel->Compute(&context); }));
     return CheckOutputs(n, outputs);
@@ -317,7 +322,7 @@ class ActiveRun {
   absl::Status Enqueue(const CompiledNode& node, const graph::Node& n,
                        absl::Span<const Tensor> inputs, absl::Span<Tensor> outputs) {
     if (node.kind == NodeKind::kCopyToDevice) {
-      return device_run_->CopyToDevice(node.device, inputs, outputs);
+      return device_run_->CopyToDevice(node.device, inputs, options_.pool, outputs);
     }
     if (node.kind == NodeKind::kCopyBetweenDevices) {
       return device_run_->CopyBetweenDevices(node.from, node.device, inputs, outputs);
@@ -385,7 +390,7 @@ class ActiveRun {
   std::vector<int> pending_;
   std::vector<int> ready_;  // a heap by priority
   int nodes_left_;
-  int kernels_left_;
+  int work_left_;
   std::unique_ptr<DeviceRun> device_run_;  // null: all on the CPU
 };
 
@@ -438,7 +443,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
       if (active_) return;
       active_ = true;
       // Nothing left to compute: the last acknowledgements. Not worth waking a thread for.
-      inline_ok = borrow && idle_kernels_left_ == 0;
+      inline_ok = borrow && idle_work_left_ == 0;
     }
     if (inline_ok) {
       Advance();
@@ -464,7 +469,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
         absl::MutexLock lock(&mu_);
         if (mailbox_.empty()) {
           if (calls_out_ > 0) {
-            idle_kernels_left_ = status_.ok() ? state_.kernels_left() : 0;
+            idle_work_left_ = status_.ok() ? state_.work_left() : 0;
             stretch.End();
             active_ = false;
             return;
@@ -587,7 +592,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   absl::Mutex mu_;
   std::vector<Reply> mailbox_ ABSL_GUARDED_BY(mu_);
   bool active_ ABSL_GUARDED_BY(mu_) = true;
-  int idle_kernels_left_ ABSL_GUARDED_BY(mu_) = 0;
+  int idle_work_left_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 void CompiledFunction::RunAsync(std::shared_ptr<const CompiledFunction> function,

@@ -101,6 +101,7 @@ class CompiledFunction {
   std::vector<int> slot_uses_;
   std::vector<int> argument_slots_;
   int kernel_count_ = 0;
+  int enqueued_count_ = 0;  // nodes that enqueue work on devices
   bool has_ps_calls_ = false;
 };
 

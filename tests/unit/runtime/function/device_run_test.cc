@@ -1,14 +1,20 @@
 // Functions on a fake GPU: the same as on the CPU, and what goes wrong there.
 #include "runtime/function/device_run.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <deque>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "runtime/function/partition.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/fake_shards.h"
@@ -358,6 +364,121 @@ TEST_CASE("a step with a PS copies once down and once up, and pushes the right g
     loss += value * value;
   }
   CHECK((*found)[0].data<float>()[0] == Approx(loss));
+}
+
+// Tasks that somebody else is to run. Thread-safe.
+class HeldTasks final : public env::ComputePool {
+ public:
+  void Schedule(absl::AnyInvocable<void()> task) override {
+    absl::MutexLock lock(&mu_);
+    tasks_.push_back(std::move(task));
+  }
+  void ParallelFor(int64_t n, int64_t, absl::FunctionRef<void(int64_t, int64_t)> body) override {
+    body(0, n);
+  }
+  int threads() const override { return 1; }
+  double busy_seconds() const override { return 0; }
+
+  size_t count() const {
+    absl::MutexLock lock(&mu_);
+    return tasks_.size();
+  }
+  void RunNext() {
+    absl::AnyInvocable<void()> task;
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(
+          +[](std::deque<absl::AnyInvocable<void()>>* tasks) { return !tasks->empty(); }, &tasks_));
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    task();
+  }
+
+ private:
+  mutable absl::Mutex mu_;
+  std::deque<absl::AnyInvocable<void()>> tasks_ ABSL_GUARDED_BY(mu_);
+};
+
+// Calls that are answered when a test says so.
+class LateCaller final : public PsCaller {
+ public:
+  explicit LateCaller(PsCaller* servers) : servers_(servers) {}
+  void Call(const PsCallTarget& target, std::vector<Tensor> inputs, Done done) override {
+    next = [=, this, inputs = std::move(inputs), done = std::move(done)]() mutable {
+      servers_->Call(target, std::move(inputs), std::move(done));
+    };
+  }
+  absl::AnyInvocable<void()> next;
+
+ private:
+  PsCaller* const servers_;
+};
+
+TEST_CASE("who brings rows from a PS does not enqueue what a GPU computes with them", "[device]") {
+  const FakeGpu gpu;
+  auto partition = PartitionFunction(Step(), 1, PsOfSameNumber);
+  REQUIRE(partition.ok());
+  auto compiled = CompiledFunction::Compile(partition->worker, {gpu.shared()});
+  REQUIRE(compiled.ok());
+  FakeShards shards;
+  shards.values[0] = Random(Shape{10, 2}, 3);
+  testing::SegmentRunner runner(*partition, &shards);
+  LateCaller caller(&runner);
+  HeldTasks tasks;
+  RunOptions options;
+  options.pool = &tasks;
+  bool over = false;
+  CompiledFunction::RunAsync(*compiled, {Tensor::FromVector<int64_t>({4, 9, 0})}, options, &caller,
+                             [&](const absl::StatusOr<std::vector<Tensor>>& results) {
+                               CHECK(results.ok());
+                               over = true;
+                             });
+  REQUIRE(caller.next);
+  std::exchange(caller.next, nullptr)();  // the rows
+  CHECK(gpu.device()->stats().copies_to_device == 0);
+  REQUIRE(tasks.count() == 1);
+  tasks.RunNext();  // enqueues; then the gradients come up, which is another task
+  CHECK(gpu.device()->stats().copies_to_device == 1);
+  tasks.RunNext();
+  REQUIRE(caller.next);
+  std::exchange(caller.next, nullptr)();  // the acknowledgement, which costs nothing
+  CHECK(tasks.count() == 0);
+  CHECK(over);
+}
+
+TEST_CASE("much that a call returns is copied to a GPU by several threads, in its order",
+          "[device]") {
+  const FakeGpu gpu;
+  auto pool = env::NewComputePool(3);
+  graph::GraphBuilder b("f", &ClusterOps());
+  std::vector<Tensor> arguments;
+  for (const int64_t rows : {0, 300'001, 1, 700'000, 3}) {
+    const std::string name = absl::StrCat("x", arguments.size());
+    b.Result(absl::StrCat("y", arguments.size()),
+             b.Op("Neg", {b.Argument(name, DType::kF32, Shape{rows})}));
+    arguments.push_back(Random(Shape{rows}, arguments.size()));
+  }
+  auto compiled = CompiledFunction::Compile(MustFinish(&b), {gpu.shared()});
+  REQUIRE(compiled.ok());
+  RunOptions options;
+  options.pool = pool.get();
+  absl::Notification over;
+  absl::StatusOr<std::vector<Tensor>> found;
+  CompiledFunction::RunAsync(*compiled, arguments, options, nullptr,
+                             [&](absl::StatusOr<std::vector<Tensor>> results) {
+                               found = std::move(results);
+                               over.Notify();
+                             });
+  over.WaitForNotification();
+  REQUIRE(found.ok());
+  CHECK(gpu.device()->stats().copies_to_device == 1);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const float* const x = arguments[i].data<float>();
+    const float* const y = (*found)[i].data<float>();
+    CHECK(std::equal(x, x + arguments[i].num_elements(), y,
+                     [](float a, float b) { return -a == b; }));
+  }
 }
 
 TEST_CASE("a wrong value on the device is an error that names the node, and nothing is pushed",
