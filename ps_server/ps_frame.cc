@@ -140,23 +140,16 @@ void PsFrame::Start() {
   const auto begin =
       std::find_if(needs.begin(), needs.end(), [first](const Need& n) { return n.lane >= first; });
   std::rotate(needs.begin(), begin, needs.end());
-  // What is quick runs here, as long as all of it is quick together.
-  absl::Duration here;
-  for (Need& need : needs) {
-    need.is_long = here + need.expected > kBorrowedTime;
-    if (!need.is_long) here += need.expected;
-  }
-  // First the pieces for other threads, which then work in parallel with this one.
-  for (const bool is_long : {true, false}) {
-    for (const Need& need : needs) {
-      if (need.is_long != is_long) continue;
-      Lane* const lane = lanes[static_cast<size_t>(need.lane)].get();
-      auto run = [self = shared_from_this(), lane] { self->RunInLane(lane); };
-      if (is_long) {
-        lane->PostLong(std::move(run));
-      } else {
-        lane->Post(std::move(run));
-      }
+  absl::Duration all;
+  for (const Need& need : needs) all += need.expected;
+  const bool is_long = all > kBorrowedTime;
+  for (const Need& need : needs) {
+    Lane* const lane = lanes[static_cast<size_t>(need.lane)].get();
+    auto run = [self = shared_from_this(), lane] { self->RunInLane(lane); };
+    if (is_long) {
+      lane->PostLong(std::move(run));
+    } else {
+      lane->Post(std::move(run));
     }
   }
 }

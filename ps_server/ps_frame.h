@@ -3,10 +3,10 @@
 //
 // Thread model: Run is called on the connection's thread or on the daemon's loop. An idle lane runs
 // its pieces in that call; so a frame costs no wake-up, and frames of several workers run at the
-// same time in different lanes. But pieces that have never run, and those beyond the first ones
-// that recently took kBorrowedTime together, go to the loops' own threads: these work at the same
-// time, the connection goes on reading and pings are answered. Frames of one connection keep their
-// order in each lane, except for those that need several lanes at once.
+// same time in different lanes. But a frame that has a piece which never ran, or whose pieces
+// recently took longer than kBorrowedTime together, goes to the loops' own threads: these work at
+// the same time, the connection goes on reading and pings are answered. Frames of one connection
+// keep their order in each lane, except for those that need several lanes at once.
 //
 // A frame of a synchronous step waits in each lane until the previous step is applied there; its
 // updates are held (sync_steps.h). The message that all PS hold a closure's updates is a frame
@@ -98,7 +98,6 @@ class PsFrame : public std::enable_shared_from_this<PsFrame> {
   struct Need {
     int lane = 0;
     absl::Duration expected;
-    bool is_long = false;  // it goes to another thread
   };
   using Needs = absl::InlinedVector<Need, 8>;
 

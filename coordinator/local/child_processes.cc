@@ -57,7 +57,7 @@ class ChildTasks final : public LocalTasks {
         launches.push_back(std::move(launch));
       }
     };
-    add("ps", num_ps, 1);
+    add("ps", num_ps, ThreadsPerPs(num_ps));
     add("worker", num_workers, worker_threads);
     RETURN_IF_ERROR(keeper_.Start(std::move(launches)));
     const std::vector<std::string> addresses = keeper_.Addresses();
@@ -103,6 +103,10 @@ absl::StatusOr<std::string> ProgramDirectory() {
 
 int ThreadsPerWorker(int num_workers) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / num_workers);
+}
+
+int ThreadsPerPs(int num_ps) {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2 / num_ps);
 }
 
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartChildTasks(int num_ps, int num_workers,

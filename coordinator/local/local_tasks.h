@@ -52,6 +52,9 @@ absl::StatusOr<std::string> ProgramDirectory();
 
 // Compute threads of each of `num_workers` workers, such that they share this machine's cores.
 int ThreadsPerWorker(int num_workers);
+// Threads of each of `num_ps` parameter servers beside them: half of the cores, for while they
+// work the workers mostly wait.
+int ThreadsPerPs(int num_ps);
 
 // `env`, `transport` and `registry` must outlive the tasks.
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartInProcessTasks(int num_ps, int num_workers,

@@ -9,6 +9,7 @@
 struct CoxOp {
   CoxDevice* device;
   coxswain::cuda::OpFunction run;
+  bool may_be_pending = false;
 };
 
 namespace coxswain::cuda {
@@ -29,6 +30,7 @@ int32_t CreateOp(CoxDevice* device, const CoxNode* node, CoxOp** op, CoxError* e
   return Guarded(error, [&] {
     auto made = std::make_unique<CoxOp>(CoxOp{device, nullptr});
     COX_CUDA_RETURN_IF_ERROR(Ops().Make(Node(*node), &made->run));
+    made->may_be_pending = Ops().MayBePending(Node(*node));
     *op = made.release();
     return Status();
   });
@@ -39,11 +41,32 @@ void DestroyOp(CoxOp* op) { delete op; }
 int32_t RunOp(CoxOp* op, CoxStream* stream, const CoxRun* run, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    if (!op->may_be_pending) COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     return op->run(Run(*run, stream));
   });
 }
 
 }  // namespace
+
+Status Flush(CoxStream* stream) {
+  if (stream->pending == nullptr) return Status();
+  const std::unique_ptr<PendingWork> work = std::move(stream->pending);
+  const Status started = work->Start(stream);
+  for (void* memory : stream->released) ReleaseOn(stream, memory);
+  stream->released.clear();
+  return started;
+}
+
+bool LayAside(CoxStream* stream, void* memory) {
+  if (stream->pending == nullptr) return false;
+  try {
+    stream->released.push_back(memory);
+    return true;
+  } catch (...) {
+    (void)Flush(stream);  // an error of it is the device's, which the next call meets, too
+    return false;
+  }
+}
 
 int32_t Answer(const Status& status, CoxError* error) {
   if (!status.ok() && error != nullptr) {

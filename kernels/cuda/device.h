@@ -3,12 +3,31 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/stream_memory.h"
+
+namespace coxswain::cuda {
+
+// Work of a stream that was not started yet, for what comes next may join it. Whatever else is
+// enqueued on the stream starts it first (Flush).
+class PendingWork {
+ public:
+  virtual ~PendingWork() = default;
+  virtual Status Start(CoxStream* stream) = 0;
+};
+
+}  // namespace coxswain::cuda
 
 struct CoxStream {
-  CoxDevice* device;
+  CoxStream(CoxDevice* on, size_t most_kept) : device(on), memory(most_kept) {}
+
+  CoxDevice* const device;
   coxswain::cuda::Queue queue;
+  coxswain::cuda::StreamMemory memory;  // not used by the emulated device
+  std::unique_ptr<coxswain::cuda::PendingWork> pending;
+  std::vector<void*> released;  // while work is pending, which may use it
 };
 
 namespace coxswain::cuda {
@@ -18,6 +37,11 @@ void FillDeviceTable(CoxDeviceApi* table);
 
 // Makes the calling thread's CUDA calls go to the device.
 Status Use(CoxDevice* device);
+
+// Starts what is pending. Each function of the table that enqueues something calls it, but for
+// release_on, which lays the memory aside while there is work that may use it.
+Status Flush(CoxStream* stream);
+bool LayAside(CoxStream* stream, void* memory);
 
 // Enqueued on the stream, as allocate_on, release_on and so on of the table.
 Status AllocateOn(CoxStream* stream, size_t bytes, void** memory);

@@ -1,8 +1,9 @@
 // Devices, memory, streams and events of CUDA's runtime.
 //
-// Memory of streams comes from the device's default pool, which is told to keep what it has: after
-// the first steps an allocation is some bookkeeping on the host. All streams are non-blocking, so
-// that the legacy stream, which only plain memory uses, stops none of them.
+// Memory of streams comes from the device's default pool, which is told to keep what it has; and a
+// stream keeps what it gave back (stream_memory.h), until memory runs out anywhere on the device.
+// All streams are non-blocking, so that the legacy stream, which only plain memory uses, stops none
+// of them.
 #include <stdio.h>
 #include <string.h>
 
@@ -118,12 +119,18 @@ Status ShareWithPeers(const CoxDevice& device) {
   return Status();
 }
 
+// A stream keeps at most this part of the device's memory; a worker uses some few.
+constexpr size_t kMostKeptOf = 32;
+
 int32_t OpenDevice(int32_t index, CoxDevice** device, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(CheckCapability(index));
     auto opened = std::make_unique<CoxDevice>();
     opened->index = index;
+    size_t free = 0, total = 0;
     COX_CUDA_RETURN_IF_ERROR(Use(opened.get()));
+    COX_CHECK_CUDA(cudaMemGetInfo(&free, &total));
+    opened->most_kept = total / kMostKeptOf;
     int pools = 0;
     COX_CHECK_CUDA(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, index));
     if (pools == 0) {
@@ -158,22 +165,38 @@ int32_t DeviceInfo(CoxDevice* device, CoxDeviceInfo* info, CoxError* error) {
     COX_CHECK_CUDA(cudaGetDeviceProperties(&properties, device->index));
     size_t free = 0, total = 0;
     COX_CHECK_CUDA(cudaMemGetInfo(&free, &total));
-    // What the pool keeps but nobody uses is free, too.
+    // What the pool and the streams keep but nobody uses is free, too.
     uint64_t reserved = 0, used = 0;
     COX_CHECK_CUDA(
         cudaMemPoolGetAttribute(device->pool, cudaMemPoolAttrReservedMemCurrent, &reserved));
     COX_CHECK_CUDA(cudaMemPoolGetAttribute(device->pool, cudaMemPoolAttrUsedMemCurrent, &used));
     snprintf(info->name, sizeof(info->name), "%.127s", properties.name);
     info->memory_bytes = static_cast<int64_t>(total);
-    info->free_bytes = static_cast<int64_t>(free + (reserved > used ? reserved - used : 0));
+    if (reserved > used) free += reserved - used;
+    const std::lock_guard<std::mutex> lock(device->mutex);
+    for (CoxStream* stream : device->streams) free += stream->memory.kept_bytes();
+    info->free_bytes = static_cast<int64_t>(free);
     return Status();
   });
 }
 
 // ---- memory
 
-// The pool keeps memory that plain allocations may need.
-cudaError_t TrimPool(CoxDevice* device) {
+cudaStream_t StreamOf(CoxStream* stream) { return static_cast<cudaStream_t>(stream->queue.stream); }
+
+// When freeing fails the device is lost, as the next call says.
+void FreeKept(CoxStream* stream) {
+  for (void* memory : stream->memory.TakeKept()) {
+    (void)Check(cudaFreeAsync(memory, StreamOf(stream)), "cudaFreeAsync");
+  }
+}
+
+// Frees what the device's streams keep, and what the pool keeps.
+cudaError_t FreeAllKept(CoxDevice* device) {
+  {
+    const std::lock_guard<std::mutex> lock(device->mutex);
+    for (CoxStream* stream : device->streams) FreeKept(stream);
+  }
   const cudaError_t synchronized = cudaDeviceSynchronize();
   return synchronized != cudaSuccess ? synchronized : cudaMemPoolTrimTo(device->pool, 0);
 }
@@ -186,7 +209,7 @@ int32_t Allocate(CoxDevice* device, size_t bytes, void** memory, CoxError* error
     cudaError_t result = cudaMalloc(memory, bytes);
     if (result == cudaErrorMemoryAllocation) {
       (void)cudaGetLastError();
-      COX_CHECK_CUDA(TrimPool(device));
+      COX_CHECK_CUDA(FreeAllKept(device));
       result = cudaMalloc(memory, bytes);
     }
     COX_CUDA_RETURN_IF_ERROR(Check(result, "cudaMalloc"));
@@ -225,15 +248,16 @@ void FreePinned(CoxDevice* device, void* memory) {
 
 // ---- streams
 
-cudaStream_t StreamOf(CoxStream* stream) { return static_cast<cudaStream_t>(stream->queue.stream); }
-
 int32_t CreateStream(CoxDevice* device, CoxStream** stream, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Use(device));
-    auto made = std::make_unique<CoxStream>();
-    made->device = device;
+    auto made = std::make_unique<CoxStream>(device, device->most_kept);
+    const std::lock_guard<std::mutex> lock(device->mutex);
+    device->streams.insert(made.get());
     cudaStream_t native = nullptr;
-    COX_CHECK_CUDA(cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking));
+    const cudaError_t created = cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking);
+    if (created != cudaSuccess) device->streams.erase(made.get());
+    COX_CHECK_CUDA(created);
     made->queue.stream = native;
     *stream = made.release();
     return Status();
@@ -242,7 +266,13 @@ int32_t CreateStream(CoxDevice* device, CoxStream** stream, CoxError* error) {
 
 void DestroyStream(CoxStream* stream) {
   if (stream == nullptr) return;
+  {
+    const std::lock_guard<std::mutex> lock(stream->device->mutex);
+    stream->device->streams.erase(stream);
+  }
   if (Use(stream->device).ok()) {
+    (void)Flush(stream);
+    FreeKept(stream);
     (void)Check(cudaStreamSynchronize(StreamOf(stream)), "cudaStreamSynchronize");
     (void)Check(cudaStreamDestroy(StreamOf(stream)), "cudaStreamDestroy");
   }
@@ -258,7 +288,8 @@ int32_t TableAllocateOn(CoxStream* stream, size_t bytes, void** memory, CoxError
 }
 
 void TableReleaseOn(CoxStream* stream, void* memory) {
-  if (memory != nullptr && Use(stream->device).ok()) ReleaseOn(stream, memory);
+  if (memory == nullptr || LayAside(stream, memory) || !Use(stream->device).ok()) return;
+  ReleaseOn(stream, memory);
 }
 
 int32_t CopyAsync(CoxStream* stream, void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
@@ -266,6 +297,7 @@ int32_t CopyAsync(CoxStream* stream, void* to, const void* from, size_t bytes, c
   return Guarded(error, [&] {
     if (bytes == 0) return Status();
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     COX_CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, kind, StreamOf(stream)));
     return Status();
   });
@@ -290,6 +322,7 @@ int32_t TableCopyOnDevice(CoxStream* stream, void* to, const void* from, size_t 
 int32_t TableFillZero(CoxStream* stream, void* device_memory, size_t bytes, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     return FillZero(stream, device_memory, bytes);
   });
 }
@@ -308,6 +341,7 @@ int32_t NotifyWhenReached(CoxStream* stream, void (*reached)(void* context, int3
                           void* context, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     auto notification = std::make_unique<Notification>(Notification{reached, context});
     // Not cudaLaunchHostFunc, which is never called once the device is lost: whoever waits would
     // wait for ever.
@@ -320,6 +354,7 @@ int32_t NotifyWhenReached(CoxStream* stream, void (*reached)(void* context, int3
 int32_t Synchronize(CoxStream* stream, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     COX_CHECK_CUDA(cudaStreamSynchronize(StreamOf(stream)));
     return Status();
   });
@@ -346,6 +381,7 @@ void DestroyEvent(CoxEvent* event) {
 int32_t Record(CoxStream* stream, CoxEvent* event, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     COX_CHECK_CUDA(cudaEventRecord(event->event, StreamOf(stream)));
     return Status();
   });
@@ -354,6 +390,7 @@ int32_t Record(CoxStream* stream, CoxEvent* event, CoxError* error) {
 int32_t Wait(CoxStream* stream, CoxEvent* event, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     COX_CHECK_CUDA(cudaStreamWaitEvent(StreamOf(stream), event->event, 0));
     return Status();
   });
@@ -368,11 +405,23 @@ Status StatusOfLaunch() { return Check(cudaGetLastError(), "launch of a kernel")
 Status AllocateOn(CoxStream* stream, size_t bytes, void** memory) {
   *memory = nullptr;
   if (bytes == 0) return Status();
-  COX_CHECK_CUDA(cudaMallocAsync(memory, bytes, StreamOf(stream)));
+  const size_t size = StreamMemory::Rounded(bytes);
+  *memory = stream->memory.Take(size);
+  if (*memory != nullptr) return Status();
+  cudaError_t result = cudaMallocAsync(memory, size, StreamOf(stream));
+  if (result == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    COX_CHECK_CUDA(FreeAllKept(stream->device));
+    result = cudaMallocAsync(memory, size, StreamOf(stream));
+  }
+  if (result != cudaSuccess) *memory = nullptr;
+  COX_CUDA_RETURN_IF_ERROR(Check(result, "cudaMallocAsync"));
+  stream->memory.Lend(*memory, size);
   return Status();
 }
 
 void ReleaseOn(CoxStream* stream, void* memory) {
+  if (stream->memory.Keep(memory)) return;
   (void)Check(cudaFreeAsync(memory, StreamOf(stream)), "cudaFreeAsync");
 }
 

@@ -150,7 +150,10 @@ Status SpreadBags(const Run& run, Combiner combiner) {
   };
   const WeightedGradient<T> source{Data<T>(grad), bag_of.data<uint32_t>(), weight_of.data<T>(),
                                    width};
-  return SegmentSum(run, bags.entries, rows, width, write_keys, source, Data<T>(out));
+  SumParts<T, WeightedGradient<T>> parts;
+  parts.width = width;
+  parts.Add(source, Data<T>(out), bags.entries, rows);
+  return SegmentSums(run.stream(), parts, write_keys);
 }
 
 Status RunBagGrad(const Combiner& combiner, const Run& run) {

@@ -52,17 +52,6 @@ Status RunGather(const Run& run) {
   });
 }
 
-template <typename Id>
-struct IdKeys {
-  Indices<Id> ids;
-  uint32_t* keys;
-
-  COX_DEVICE void operator()(int64_t entry) const {
-    const int64_t id = ids.At(entry, true);
-    keys[entry] = static_cast<uint32_t>(id < 0 ? ids.bound : id);
-  }
-};
-
 template <typename T>
 struct RowOf {
   const T* data;
@@ -72,19 +61,85 @@ struct RowOf {
   }
 };
 
+template <typename T, typename Id>
+struct IdKeys {
+  SumParts<T, RowOf<T>> parts;
+  Indices<Id> ids[SumParts<T, RowOf<T>>::kMost];
+  uint32_t* keys;
+
+  COX_DEVICE void operator()(int64_t entry) const {
+    const int part = parts.Find(parts.entries, entry);
+    const int64_t id = ids[part].At(entry - parts.entries[part], true);
+    keys[entry] = id < 0 ? parts.Nowhere(part) : static_cast<uint32_t>(parts.rows[part] + id);
+  }
+};
+
+// Sums that nobody has read yet: a step has one for each table, one behind the other, and together
+// they take as many launches as one alone.
+template <typename T, typename Id>
+class PendingSums final : public PendingWork {
+ public:
+  // Whether it is as well to start this one with those that are pending.
+  bool Suits(const Run& run) const {
+    const SumParts<T, RowOf<T>>& parts = work_.parts;
+    if (parts.count == parts.kMost || parts.width != WidthOf(run)) return false;
+    for (int i = 0; i < parts.count; ++i) {
+      if (IsWithin(run.input(0).data, i) || IsWithin(run.input(1).data, i)) return false;
+    }
+    return FitsBeside(Elements(run.input(1)), parts.entries[parts.count]) &&
+           FitsBeside(run.output(0).dims[0] + 1, parts.rows[parts.count]);
+  }
+  void Add(const Run& run) {
+    SumParts<T, RowOf<T>>* const parts = &work_.parts;
+    const CoxTensor& out = run.output(0);
+    parts->width = WidthOf(run);
+    work_.ids[parts->count] = IndicesOf<Id>(run, 1, out.dims[0]);
+    parts->Add({Data<T>(run.input(0)), parts->width}, Data<T>(out), Elements(run.input(1)),
+               out.dims[0]);
+  }
+  Status Start(CoxStream* stream) override {
+    return SegmentSums(stream, work_.parts, [&](uint32_t* keys) {
+      work_.keys = keys;
+      return ForElements(stream->queue, work_.parts.entries[work_.parts.count], work_);
+    });
+  }
+
+ private:
+  static int64_t WidthOf(const Run& run) {
+    return DimsProduct(run.output(0), 1, run.output(0).rank);
+  }
+  static bool FitsBeside(int64_t more, int64_t there) {
+    return more <= int64_t{UINT32_MAX} && more + there <= int64_t{UINT32_MAX};
+  }
+  // Whether the memory belongs to the output of a pending sum.
+  bool IsWithin(const void* memory, int i) const {
+    const SumParts<T, RowOf<T>>& parts = work_.parts;
+    const auto at = reinterpret_cast<uintptr_t>(memory);
+    const auto begin = reinterpret_cast<uintptr_t>(parts.outs[i]);
+    const int64_t rows = parts.rows[i + 1] - parts.rows[i] - 1;
+    return begin <= at && at < begin + static_cast<size_t>(rows * parts.width) * sizeof(T);
+  }
+
+  IdKeys<T, Id> work_ = {};
+};
+
+template <typename T, typename Id>
+Status AddPendingSum(const Run& run) {
+  auto* pending = dynamic_cast<PendingSums<T, Id>*>(run.stream()->pending.get());
+  if (pending == nullptr || !pending->Suits(run)) {
+    COX_CUDA_RETURN_IF_ERROR(Flush(run.stream()));
+    auto made = std::make_unique<PendingSums<T, Id>>();
+    pending = made.get();
+    run.stream()->pending = std::move(made);
+  }
+  pending->Add(run);
+  return Status();
+}
+
 Status RunSegmentSum(const Run& run) {
-  const CoxTensor &data = run.input(0), &ids = run.input(1), &out = run.output(0);
-  const int64_t rows = out.dims[0], width = DimsProduct(out, 1, out.rank);
-  return DispatchFloat(data.dtype, [&](auto value) {
-    return DispatchIndex(ids.dtype, [&](auto index) {
-      using T = decltype(value);
-      using Id = decltype(index);
-      const auto write_keys = [&](uint32_t* keys) {
-        return ForElements(run.queue(), Elements(ids),
-                           IdKeys<Id>{IndicesOf<Id>(run, 1, rows), keys});
-      };
-      return SegmentSum(run, Elements(ids), rows, width, write_keys, RowOf<T>{Data<T>(data), width},
-                        Data<T>(out));
+  return DispatchFloat(run.input(0).dtype, [&](auto value) {
+    return DispatchIndex(run.input(1).dtype, [&](auto index) {
+      return AddPendingSum<decltype(value), decltype(index)>(run);
     });
   });
 }
@@ -93,7 +148,7 @@ Status RunSegmentSum(const Run& run) {
 
 void AddGatherOps(OpTable* table) {
   table->Add("Gather", AllTypes(), RunGather);
-  table->Add("SegmentSumLike", Floats(), RunSegmentSum);
+  table->AddPending("SegmentSumLike", Floats(), RunSegmentSum);
 }
 
 }  // namespace coxswain::cuda

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,11 @@ class OpTable {
   void Add(const char* op, MakeFunction make) { makers_[op] = std::move(make); }
   // An op without attributes, of these dtypes of input 0.
   void Add(const char* op, const DTypes& dtypes, Status (*run)(const Run&));
+  // The same for one whose work may be pending when `run` returns: it flushes the stream itself.
+  void AddPending(const char* op, const DTypes& dtypes, Status (*run)(const Run&)) {
+    Add(op, dtypes, run);
+    pending_.insert(op);
+  }
   // An op whose attributes `read` takes when it is made.
   template <typename A>
   void Add(const char* op, const DTypes& dtypes, A (*read)(const Node&),
@@ -75,8 +81,10 @@ class OpTable {
   }
   // The node's op. Errors: NOT_FOUND.
   Status Make(const Node& node, OpFunction* op) const;
+  bool MayBePending(const Node& node) const { return pending_.count(node.op()) != 0; }
 
  private:
+  std::set<std::string> pending_;
   std::map<std::string, MakeFunction> makers_;
 };
 

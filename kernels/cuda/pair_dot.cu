@@ -93,7 +93,10 @@ Status RunPairDotGrad(const Run& run) {
           PairKeys<Id>{IndicesOf<Id>(run, 2, rows), IndicesOf<Id>(run, 3, b.dims[0]), keys});
     };
     const PairGradient<T, Id> source{Data<T>(g), Data<T>(b), Data<Id>(run.input(3)), width};
-    return SegmentSum(run, Elements(g), rows, width, write_keys, source, Data<T>(out));
+    SumParts<T, PairGradient<T, Id>> parts;
+    parts.width = width;
+    parts.Add(source, Data<T>(out), Elements(g), rows);
+    return SegmentSums(run.stream(), parts, write_keys);
   });
 }
 

@@ -156,16 +156,16 @@ struct MoveEntries {
 
 }  // namespace
 
-Status EntrySorter::Prepare(const Run& run, int64_t count, int64_t rows) {
-  if (count > int64_t{UINT32_MAX} || rows >= int64_t{UINT32_MAX}) {
+Status EntrySorter::Prepare(CoxStream* stream, int64_t count, int64_t keys) {
+  if (count > int64_t{UINT32_MAX} || keys > int64_t{UINT32_MAX}) {
     return InvalidArgument("wanted fewer than 2^32 - 1 rows and entries, found " +
-                           std::to_string(rows) + " and " + std::to_string(count));
+                           std::to_string(keys - 1) + " and " + std::to_string(count));
   }
   count_ = count;
-  rows_ = rows;
+  bound_ = keys;
   const int64_t digits = kDigits * CeilDiv(count, kSortTile);
   COX_CUDA_RETURN_IF_ERROR(memory_.Allocate(
-      run.stream(), static_cast<size_t>(4 * count + digits + kDigits) * sizeof(uint32_t)));
+      stream, static_cast<size_t>(4 * count + digits + kDigits) * sizeof(uint32_t)));
   uint32_t* at = memory_.data<uint32_t>();
   for (uint32_t** part : {&keys_[0], &keys_[1], &entries_[0], &entries_[1]}) {
     *part = at;
@@ -176,24 +176,25 @@ Status EntrySorter::Prepare(const Run& run, int64_t count, int64_t rows) {
   return Status();
 }
 
-Status EntrySorter::Sort(const Run& run, SortedEntries* sorted) {
+Status EntrySorter::Sort(CoxStream* stream, SortedEntries* sorted) {
+  const Queue& queue = stream->queue;
   const int64_t tiles = CeilDiv(count_, kSortTile);
   int from = 0;
-  for (int shift = 0; shift < 32 && rows_ >> shift != 0; shift += 8) {
+  for (int shift = 0; shift < 32 && (bound_ - 1) >> shift != 0; shift += 8) {
     const int to = 1 - from;
-    COX_CUDA_RETURN_IF_ERROR(LaunchBlocks(run.queue(), tiles, kDigits * sizeof(uint32_t),
+    COX_CUDA_RETURN_IF_ERROR(LaunchBlocks(queue, tiles, kDigits * sizeof(uint32_t),
                                           CountDigits{keys_[from], digits_, count_, tiles, shift}));
-    COX_CUDA_RETURN_IF_ERROR(LaunchBlocks(run.queue(), kDigits, 2 * kThreads * sizeof(uint32_t),
+    COX_CUDA_RETURN_IF_ERROR(LaunchBlocks(queue, kDigits, 2 * kThreads * sizeof(uint32_t),
                                           SumDigits{digits_, totals_, tiles}));
     const MoveEntries move{keys_[from], shift == 0 ? nullptr : entries_[from],
                            keys_[to],   entries_[to],
                            digits_,     totals_,
                            count_,      tiles,
                            shift};
-    COX_CUDA_RETURN_IF_ERROR(LaunchBlocks(run.queue(), tiles, MoveEntries::kShared, move));
+    COX_CUDA_RETURN_IF_ERROR(LaunchBlocks(queue, tiles, MoveEntries::kShared, move));
     from = to;
   }
-  *sorted = SortedEntries{keys_[from], entries_[from], count_, rows_};
+  *sorted = SortedEntries{keys_[from], entries_[from]};
   return Status();
 }
 

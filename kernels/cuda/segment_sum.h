@@ -8,64 +8,130 @@
 
 namespace coxswain::cuda {
 
-// Entries in the order of their keys. Keys of `rows` are of entries that count nowhere.
+// Several sums at once, each with entries, rows and an output of its own; all of one width. They
+// take some ten launches, however many they are, and each has the same bits as alone. Part k has
+// the entries from entries[k] to before entries[k + 1], and the keys from rows[k] on: one for each
+// of its rows, and the last for entries that count nowhere.
+//
+// `Source`: T operator()(int64_t entry, int64_t column), what an entry of the part adds to its row.
+template <typename T, typename Source>
+struct SumParts {
+  static constexpr int kMost = 32;  // what a kernel's arguments have room for
+
+  int64_t width = 0;
+  int count = 0;
+  Source sources[kMost];
+  T* outs[kMost];
+  int64_t entries[kMost + 1] = {}, rows[kMost + 1] = {}, chunks[kMost + 1] = {};
+
+  void Add(const Source& source, T* out, int64_t new_entries, int64_t new_rows) {
+    sources[count] = source;
+    outs[count] = out;
+    entries[count + 1] = entries[count] + new_entries;
+    rows[count + 1] = rows[count] + new_rows + 1;
+    chunks[count + 1] = chunks[count] + CeilDiv(new_entries, kChunk);
+    ++count;
+  }
+  COX_DEVICE uint32_t Nowhere(int part) const { return static_cast<uint32_t>(rows[part + 1] - 1); }
+  // The part that has the place `at` of all entries, rows or chunks.
+  COX_DEVICE int Find(const int64_t* begins, int64_t at) const {
+    int low = 0, high = count;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (begins[middle] <= at) {
+        low = middle;
+      } else {
+        high = middle;
+      }
+    }
+    // Parts without any begin where the next one does.
+    while (begins[low + 1] <= at) ++low;
+    return low;
+  }
+
+  static constexpr int64_t kChunk = 32;  // sorted entries that a thread adds up
+};
+
+// What a thread reads before it uses the first of it: memory answers all of it in the time of one.
+constexpr int kReadAhead = 8;
+
+// Entries in the order of their keys.
 struct SortedEntries {
   const uint32_t* keys;
   const uint32_t* entries;
-  int64_t count;
-  int64_t rows;
 };
 
 // The memory of a sort: keys and entries, twice, and the counts of digits.
 class EntrySorter {
  public:
-  // Sizes that do not fit into 32 bits are INVALID_ARGUMENT.
-  Status Prepare(const Run& run, int64_t count, int64_t rows);
-  // Where the keys are to be written before Sort: in [0, rows], an entry's key at its place.
+  // For keys below `keys`. Sizes that do not fit into 32 bits are INVALID_ARGUMENT.
+  Status Prepare(CoxStream* stream, int64_t count, int64_t keys);
+  // Where the keys are to be written before Sort, each at its entry's place.
   uint32_t* keys() const { return keys_[0]; }
-  Status Sort(const Run& run, SortedEntries* sorted);
+  Status Sort(CoxStream* stream, SortedEntries* sorted);
 
  private:
   Scratch memory_;
-  int64_t count_ = 0, rows_ = 0;
+  int64_t count_ = 0, bound_ = 0;
   uint32_t *keys_[2] = {}, *entries_[2] = {};
   uint32_t *digits_ = nullptr, *totals_ = nullptr;
 };
 
-constexpr int64_t kChunk = 32;  // sorted entries that a thread adds up
-// What a thread reads before it uses the first of it: memory answers all of it in the time of one.
-constexpr int kReadAhead = 8;
-static_assert(kChunk % kReadAhead == 0);
+template <typename Parts>
+struct ZeroRows {
+  Parts parts;
 
-// `Source`: T operator()(int64_t entry, int64_t column), what an entry adds to its row.
+  // i: row and column.
+  COX_DEVICE void operator()(int64_t i) const {
+    const int64_t row = i / parts.width, column = i % parts.width;
+    const int part = parts.Find(parts.rows, row);
+    if (row == parts.Nowhere(part)) return;
+    parts.outs[part][(row - parts.rows[part]) * parts.width + column] = 0;
+  }
+};
+
 template <typename T, typename Source>
 struct ChunkSums {
+  using Parts = SumParts<T, Source>;
+  Parts parts;
   SortedEntries sorted;
-  int64_t width;
-  Source source;
-  T *out, *partial;
+  T* partial;
 
   // i: chunk and column.
   COX_DEVICE void operator()(int64_t i) const {
-    const int64_t chunk = i / width, column = i % width;
-    const int64_t first = chunk * kChunk;
-    const int64_t last = first + kChunk < sorted.count ? first + kChunk : sorted.count;
+    const int64_t chunk = i / parts.width, column = i % parts.width;
+    const int part = parts.Find(parts.chunks, chunk);
+    const int64_t begin = parts.entries[part], end = parts.entries[part + 1];
+    const int64_t first = begin + (chunk - parts.chunks[part]) * Parts::kChunk;
+    const int64_t last = first + Parts::kChunk < end ? first + Parts::kChunk : end;
+    const uint32_t nowhere = parts.Nowhere(part);
+    const int64_t first_key = parts.rows[part];
+    const Source source = parts.sources[part];
+    T* const out = parts.outs[part] + column;
+    const auto write = [&](bool continued, uint32_t key, T sum) {
+      if (key == nowhere) return;
+      if (continued) {
+        partial[i] = sum;
+      } else {
+        out[(key - first_key) * parts.width] = sum;
+      }
+    };
     uint32_t key = sorted.keys[first];
     // The first run of the chunk may have begun in an earlier one.
-    bool continued = first > 0 && sorted.keys[first - 1] == key;
+    bool continued = first > begin && sorted.keys[first - 1] == key;
     T sum = 0;
     for (int64_t p = first; p < last; p += kReadAhead) {
       uint32_t keys[kReadAhead];
       T values[kReadAhead];
       COX_UNROLL
       for (int k = 0; k < kReadAhead; ++k) {
-        keys[k] = p + k < last ? sorted.keys[p + k] : static_cast<uint32_t>(sorted.rows);
-        values[k] = keys[k] < sorted.rows ? source(sorted.entries[p + k], column) : T{0};
+        keys[k] = p + k < last ? sorted.keys[p + k] : nowhere;
+        values[k] = keys[k] == nowhere ? T{0} : source(sorted.entries[p + k] - begin, column);
       }
       COX_UNROLL
       for (int k = 0; k < kReadAhead; ++k) {
         if (keys[k] != key) {
-          Write(continued, chunk, key, column, sum);
+          write(continued, key, sum);
           continued = false;
           key = keys[k];
           sum = 0;
@@ -73,43 +139,38 @@ struct ChunkSums {
         sum += values[k];
       }
     }
-    Write(continued, chunk, key, column, sum);
-  }
-
- private:
-  COX_DEVICE void Write(bool continued, int64_t chunk, uint32_t key, int64_t column, T sum) const {
-    if (key >= sorted.rows) return;
-    if (continued) {
-      partial[chunk * width + column] = sum;
-    } else {
-      out[key * width + column] = sum;
-    }
+    write(continued, key, sum);
   }
 };
 
 // Adds the sums of further chunks to the rows whose runs go on there. The thread of the first of
 // them does so for all.
-template <typename T>
+template <typename T, typename Source>
 struct JoinChunks {
+  using Parts = SumParts<T, Source>;
+  Parts parts;
   SortedEntries sorted;
-  int64_t width, chunks;
   const T* partial;
-  T* out;
 
   COX_DEVICE void operator()(int64_t i) const {
-    const int64_t chunk = i / width + 1, column = i % width;
-    const uint32_t key = sorted.keys[chunk * kChunk];
-    if (key >= sorted.rows || sorted.keys[chunk * kChunk - 1] != key) return;
-    if (chunk > 1 && sorted.keys[(chunk - 1) * kChunk - 1] == key) return;  // not the first
-    T sum = out[key * width + column];
+    const int64_t chunk = i / parts.width, column = i % parts.width;
+    const int part = parts.Find(parts.chunks, chunk);
+    const int64_t before = chunk - parts.chunks[part], chunks = parts.chunks[part + 1];
+    if (before == 0) return;
+    const uint32_t* const keys = sorted.keys + parts.entries[part] + before * Parts::kChunk;
+    const uint32_t key = keys[0];
+    if (key == parts.Nowhere(part) || keys[-1] != key) return;
+    if (before > 1 && keys[-Parts::kChunk - 1] == key) return;  // not the first
+    T* const out = parts.outs[part] + (key - parts.rows[part]) * parts.width + column;
+    T sum = *out;
     bool goes_on = true;
     for (int64_t c = chunk; goes_on; c += kReadAhead) {
       bool same[kReadAhead];
       T values[kReadAhead];
       COX_UNROLL
       for (int k = 0; k < kReadAhead; ++k) {
-        same[k] = c + k < chunks && sorted.keys[(c + k) * kChunk] == key;
-        values[k] = same[k] ? partial[(c + k) * width + column] : T{0};
+        same[k] = c + k < chunks && keys[(c + k - chunk) * Parts::kChunk] == key;
+        values[k] = same[k] ? partial[(c + k) * parts.width + column] : T{0};
       }
       COX_UNROLL
       for (int k = 0; k < kReadAhead; ++k) {
@@ -117,32 +178,35 @@ struct JoinChunks {
         if (goes_on) sum += values[k];
       }
     }
-    out[key * width + column] = sum;
+    *out = sum;
   }
 };
 
-// out [rows, width]: row r = the sum over the entries with key r, zeros where there is none.
-// write_keys(uint32_t* keys) enqueues what writes the key of each entry, and returns a Status.
-template <typename T, typename WriteKeys, typename Source>
-Status SegmentSum(const Run& run, int64_t count, int64_t rows, int64_t width,
-                  const WriteKeys& write_keys, const Source& source, T* out) {
-  COX_CUDA_RETURN_IF_ERROR(
-      FillZero(run.stream(), out, static_cast<size_t>(rows * width) * sizeof(T)));
-  if (count == 0 || width == 0) return Status();
+// Each part's output [its rows, width]: row r = the sum over its entries with key r, zeros where
+// there is none. write_keys(uint32_t* keys) enqueues what writes the key of each entry, and returns
+// a Status.
+template <typename T, typename Source, typename WriteKeys>
+Status SegmentSums(CoxStream* stream, const SumParts<T, Source>& parts,
+                   const WriteKeys& write_keys) {
+  using Parts = SumParts<T, Source>;
+  const int64_t entries = parts.entries[parts.count], keys = parts.rows[parts.count];
+  const int64_t chunks = parts.chunks[parts.count];
+  if (parts.width == 0) return Status();
   EntrySorter sorter;
-  COX_CUDA_RETURN_IF_ERROR(sorter.Prepare(run, count, rows));
+  COX_CUDA_RETURN_IF_ERROR(sorter.Prepare(stream, entries, keys));
+  COX_CUDA_RETURN_IF_ERROR(ForElements(stream->queue, keys * parts.width, ZeroRows<Parts>{parts}));
+  if (entries == 0) return Status();
   COX_CUDA_RETURN_IF_ERROR(write_keys(sorter.keys()));
-  if (rows == 0) return Status();
   SortedEntries sorted;
-  COX_CUDA_RETURN_IF_ERROR(sorter.Sort(run, &sorted));
-  const int64_t chunks = CeilDiv(count, kChunk);
+  COX_CUDA_RETURN_IF_ERROR(sorter.Sort(stream, &sorted));
   Scratch partial;
   COX_CUDA_RETURN_IF_ERROR(
-      partial.Allocate(run.stream(), static_cast<size_t>(chunks * width) * sizeof(T)));
-  const ChunkSums<T, Source> sums{sorted, width, source, out, partial.template data<T>()};
-  COX_CUDA_RETURN_IF_ERROR(ForElements(run.queue(), chunks * width, sums));
-  return ForElements(run.queue(), (chunks - 1) * width,
-                     JoinChunks<T>{sorted, width, chunks, partial.template data<T>(), out});
+      partial.Allocate(stream, static_cast<size_t>(chunks * parts.width) * sizeof(T)));
+  T* const sums = partial.template data<T>();
+  COX_CUDA_RETURN_IF_ERROR(
+      ForElements(stream->queue, chunks * parts.width, ChunkSums<T, Source>{parts, sorted, sums}));
+  return ForElements(stream->queue, chunks * parts.width,
+                     JoinChunks<T, Source>{parts, sorted, sums});
 }
 
 }  // namespace coxswain::cuda

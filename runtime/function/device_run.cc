@@ -126,9 +126,10 @@ DeviceRun::~DeviceRun() {
     lane.lent.clear();
     lane.fault = Buffer();
     lane.faults_of_others.clear();
-    // Also where nothing is held, once it waits for another device: whoever ends this one waits for
-    // its notifications, and gives up where they do not come.
-    if (lane.held.empty() && lane.borrowers.empty()) continue;
+    // Also where nothing is held, once it waits for another device or goes on after what came up:
+    // whoever ends this device waits for its notifications, and gives up where they do not come. And
+    // work that a plugin had put off begins, before the constants that it reads may go.
+    if (lane.held.empty() && lane.borrowers.empty() && !lane.goes_on) continue;
     lane.stream->Notify([held = std::move(lane.held)](const absl::Status&) {}).IgnoreError();
   }
   for (Lane& lane : lanes_) lane.device->ReturnStream(std::move(lane.stream));
@@ -137,6 +138,7 @@ DeviceRun::~DeviceRun() {
 absl::Status DeviceRun::CopyToDevice(int device, absl::Span<const Tensor> host,
                                      env::ComputePool* pool, absl::Span<Tensor> outputs) {
   Lane& lane = lanes_[static_cast<size_t>(device)];
+  lane.goes_on = true;
   const size_t bytes = SlabBytes(host);
   ASSIGN_OR_RETURN(const Buffer pinned, lane.device->pinned()->Allocate(bytes));
   ASSIGN_OR_RETURN(const Buffer slab, lane.stream->Allocate(bytes));
@@ -159,7 +161,8 @@ absl::Status DeviceRun::CopyToDevice(int device, absl::Span<const Tensor> host,
 absl::Status DeviceRun::RunOp(int device, const device::DeviceOp& op, const graph::Node& node,
                               OutputTypes* output_types, absl::Span<const Tensor> inputs,
                               absl::Span<Tensor> outputs, const graph::StepInfo& step) {
-  const Lane& lane = lanes_[static_cast<size_t>(device)];
+  Lane& lane = lanes_[static_cast<size_t>(device)];
+  lane.goes_on = true;
   ASSIGN_OR_RETURN(const OutputTypes::Types made,
                    output_types->For(node, *function_->graph.registry(), inputs));
   const std::vector<TensorType>& types = *made;
@@ -181,6 +184,7 @@ absl::Status DeviceRun::CopyBetweenDevices(int from, int to, absl::Span<const Te
                                            absl::Span<Tensor> outputs) {
   Lane& source = lanes_[static_cast<size_t>(from)];
   Lane& target = lanes_[static_cast<size_t>(to)];
+  target.goes_on = true;
   // The source may find a fault while the target copies: what is copied is how it is now.
   std::map<int, FaultCopy> faults = source.faults_of_others;
   FaultCopy& own = faults[from];
@@ -241,6 +245,7 @@ absl::Status DeviceRun::CopyToHost(int device, absl::Span<const Tensor> tensors,
   places.erase(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(tensors.size()));
   lane.held.push_back(pinned);  // the copy writes there, whatever becomes of the rest
   RETURN_IF_ERROR(lane.stream->CopyToHost(pinned, slab));
+  lane.goes_on = false;
   // What was copied down before is done when this is.
   return lane.stream->Notify([function = function_, made = std::move(made),
                               faults = std::move(places), fault_devices = std::move(fault_devices),

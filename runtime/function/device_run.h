@@ -85,6 +85,7 @@ class DeviceRun {
     std::vector<Buffer> held;                   // what copies from the host may still read
     std::vector<Buffer> lent;                   // what copies to other lanes may still read
     std::set<int> borrowers;                    // these lanes
+    bool goes_on = false;                       // was asked for more since what came up last
   };
 
   explicit DeviceRun(const graph::Function* function) : function_(function) {}

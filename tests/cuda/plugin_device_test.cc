@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "runtime/graph/builder.h"
@@ -55,6 +57,88 @@ TEST_CASE("a fault on the plugin's device becomes an error that names the node")
   CHECK(absl::StrContains(wrong.message(), "node 'pick' (Gather)"));
   CHECK(absl::StrContains(wrong.message(), "wanted 0 to 2, found 3"));
   CHECK(run(2).ok());
+}
+
+// Entries, and rows that they are summed to.
+struct SumSize {
+  int64_t entries, rows, width = 8;
+};
+
+// The sums of these sizes in one function, and the last one's rows summed once more.
+graph::Function Sums(const std::vector<SumSize>& sizes) {
+  graph::GraphBuilder b("sums", &AllOps());
+  Output sum;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const auto& [entries, rows, width] = sizes[i];
+    const Output data = b.Argument(absl::StrCat("data", i), DType::kF32, Shape{entries, width});
+    const Output ids = b.Argument(absl::StrCat("ids", i), DType::kI32, Shape{entries});
+    const Output like = b.Argument(absl::StrCat("like", i), DType::kF32, Shape{rows, width});
+    // The gradient is made on the device, so that its memory goes back to the stream at once.
+    sum = b.Op("SegmentSumLike", {b.Op("Neg", {data}), ids, like}, {}, absl::StrCat("sum", i));
+    b.Result(absl::StrCat("y", i), sum);
+  }
+  const int64_t rows = sizes.back().rows;
+  const Output ids = b.Argument("again", DType::kI32, Shape{rows});
+  b.Result("all", b.Op("SegmentSumLike", {sum, ids, sum}));
+  return b.Finish().value();
+}
+
+std::vector<Tensor> ArgumentsOf(const std::vector<SumSize>& sizes) {
+  std::vector<Tensor> arguments;
+  uint64_t seed = 1;
+  for (const auto& [entries, rows, width] : sizes) {
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < entries; ++i) {
+      ids.push_back(static_cast<int32_t>(i % 3 == 0 ? rows / 2 : (i * 7919) % rows));
+    }
+    arguments.push_back(RandomF32({entries, width}, seed++));
+    arguments.push_back(Tensor::FromVector(ids, Shape{entries}).value());
+    arguments.push_back(Tensor(DType::kF32, Shape{rows, width}));
+  }
+  arguments.push_back(
+      I32({sizes.back().rows}, std::vector<int32_t>(static_cast<size_t>(sizes.back().rows), 0)));
+  return arguments;
+}
+
+TEST_CASE("sums by key that follow each other have the same bits as each alone") {
+  const auto gpu = TestedGpu();
+  if (gpu == nullptr) return;
+  std::vector<SumSize> sizes = {{100, 5}, {0, 3}, {1, 1}, {5000, 700}, {33, 2}, {64, 9, 3}, {0, 7}};
+  for (int64_t i = 0; i < 40; ++i) sizes.push_back({50 + 40 * i, 2 + 3 * i});
+  sizes.push_back({1500, 600});
+  const auto arguments = ArgumentsOf(sizes);
+  const auto together = gpu->Run(Sums(sizes), arguments);
+  INFO(together.status().ToString());
+  REQUIRE(together.ok());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    INFO("sum " << i);
+    const auto alone =
+        gpu->Run(Sums({sizes[i]}), {arguments[3 * i], arguments[3 * i + 1], arguments[3 * i + 2],
+                                    ArgumentsOf({sizes[i]}).back()});
+    REQUIRE(alone.ok());
+    CHECK(SameBytes((*together)[i], (*alone)[0]));
+    if (i + 1 == sizes.size()) CHECK(SameBytes(together->back(), alone->back()));
+    double all = 0, wanted = 0;
+    for (int64_t k = 0; k < (*together)[i].num_elements(); ++k) {
+      all += (*together)[i].data<float>()[k];
+    }
+    for (int64_t k = 0; k < arguments[3 * i].num_elements(); ++k) {
+      wanted -= arguments[3 * i].data<float>()[k];
+    }
+    CHECK(all == Approx(wanted).margin(1e-3));
+  }
+}
+
+TEST_CASE("a wrong key is found in the sum that it belongs to, of many that follow each other") {
+  const auto gpu = TestedGpu();
+  if (gpu == nullptr) return;
+  const std::vector<SumSize> sizes = {{10, 5}, {20, 6}, {30, 7}};
+  auto arguments = ArgumentsOf(sizes);
+  arguments[4].mutable_data<int32_t>()[17] = 6;
+  const absl::Status wrong = gpu->Run(Sums(sizes), arguments).status();
+  CHECK(absl::StrContains(wrong.message(), "node 'sum1' (SegmentSumLike)"));
+  CHECK(absl::StrContains(wrong.message(), "wanted 0 to 5, found 6"));
+  CHECK(gpu->Run(Sums(sizes), ArgumentsOf(sizes)).ok());
 }
 
 TEST_CASE("a function whose nodes are pinned to two of the plugin's devices runs on both") {

@@ -125,13 +125,14 @@ void FreeMemory(CoxDevice*, void* memory) {
 
 int32_t CreateStream(CoxDevice* device, CoxStream** stream, CoxError* error) {
   return Guarded(error, [&] {
-    *stream = std::make_unique<CoxStream>(CoxStream{device, {}}).release();
+    *stream = std::make_unique<CoxStream>(device, 0).release();
     return Status();
   });
 }
 
 void DestroyStream(CoxStream* stream) {
   Notifier::CheckNotNotifying("destroy_stream");
+  if (stream != nullptr) (void)Flush(stream);
   delete stream;
 }
 
@@ -141,26 +142,35 @@ int32_t TableAllocateOn(CoxStream* stream, size_t bytes, void** memory, CoxError
 
 void TableReleaseOn(CoxStream* stream, void* memory) {
   Notifier::CheckNotNotifying("release_on");
-  ReleaseOn(stream, memory);
+  if (!LayAside(stream, memory)) ReleaseOn(stream, memory);
 }
 
 int32_t Copy(CoxStream* stream, void* to, const void* from, size_t bytes, CoxError* error) {
-  return Guarded(error, [&] { return CopyOnDevice(stream, to, from, bytes); });
+  return Guarded(error, [&] {
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
+    return CopyOnDevice(stream, to, from, bytes);
+  });
 }
 
 int32_t TableFillZero(CoxStream* stream, void* memory, size_t bytes, CoxError* error) {
-  return Guarded(error, [&] { return FillZero(stream, memory, bytes); });
+  return Guarded(error, [&] {
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
+    return FillZero(stream, memory, bytes);
+  });
 }
 
 int32_t NotifyWhenReached(CoxStream* stream, void (*reached)(void* context, int32_t code),
                           void* context, CoxError* error) {
   return Guarded(error, [&] {
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     Of(stream->device)->notifier.Post([reached, context] { reached(context, COX_OK); });
     return Status();
   });
 }
 
-int32_t Synchronize(CoxStream*, CoxError*) { return COX_OK; }
+int32_t Synchronize(CoxStream* stream, CoxError* error) {
+  return Guarded(error, [&] { return Flush(stream); });
+}
 
 int32_t CreateEvent(CoxDevice*, CoxEvent** event, CoxError* error) {
   return Guarded(error, [&] {
@@ -172,7 +182,9 @@ int32_t CreateEvent(CoxDevice*, CoxEvent** event, CoxError* error) {
 void DestroyEvent(CoxEvent* event) { delete Of(event); }
 
 // What is enqueued is done at once, so that whatever an event waits for has happened.
-int32_t Pass(CoxStream*, CoxEvent*, CoxError*) { return COX_OK; }
+int32_t Pass(CoxStream* stream, CoxEvent*, CoxError* error) {
+  return Guarded(error, [&] { return Flush(stream); });
+}
 
 }  // namespace
 

@@ -52,7 +52,8 @@ absl::StatusOr<Figures> MeasureOnGpu(const StepShape& shape, const GpuFlags& fla
     const bool bf16 = options.compute == ComputeType::kBf16;
     ASSIGN_OR_RETURN(floors, MeasureFloors(shape, {.bf16 = bf16, .streams = false}));
   }
-  ASSIGN_OR_RETURN(Figures figures, MeasureStep(shape, {true, 1, 1}, options));
+  ASSIGN_OR_RETURN(const ClusterShape cluster, ParseClusterShape(flags.cluster));
+  ASSIGN_OR_RETURN(Figures figures, MeasureStep(shape, cluster, options));
   figures.floors = floors;
   return figures;
 }
@@ -85,6 +86,8 @@ GpuCommand AddGpuCommand(CLI::App* app, GpuFlags* flags) {
       ->capture_default_str();
   command->add_option("--in-flight", flags->in_flight, "closures that the worker is kept deep")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--cluster", flags->cluster, "in-process, in-process:PSxW or PSxW")
       ->capture_default_str();
   command->add_flag("--wire-bf16", flags->wire_bf16,
                     "rows of tables, layers and their gradients travel in bf16");

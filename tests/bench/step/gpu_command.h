@@ -15,6 +15,7 @@ struct GpuFlags {
   double seconds = 3;              // of each line
   std::string compute = "f32";
   int in_flight = 3;  // closures
+  std::string cluster = "in-process";
   bool wire_bf16 = false;
   bool no_floors = false;
   std::string json;  // "-": standard output

@@ -1,0 +1,88 @@
+// What a stream keeps of the memory that it was given back.
+#include "kernels/cuda/stream_memory.h"
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <vector>
+
+#include "tests/cuda/device_run.h"
+
+namespace coxswain::testing {
+namespace {
+
+using cuda::StreamMemory;
+
+TEST_CASE("memory of a stream that was given back is found by who wants as much") {
+  StreamMemory memory(4096);
+  char pieces[3];
+  CHECK(memory.Take(1024) == nullptr);
+  memory.Lend(&pieces[0], 1024);
+  memory.Lend(&pieces[1], 2048);
+  CHECK(memory.Take(1024) == nullptr);  // lent, not kept
+  CHECK(memory.Keep(&pieces[0]));
+  CHECK(memory.kept_bytes() == 1024);
+  CHECK(memory.Take(2048) == nullptr);
+  CHECK(memory.Take(1024) == &pieces[0]);
+  CHECK(memory.kept_bytes() == 0);
+  CHECK(memory.Keep(&pieces[0]));
+  CHECK(memory.Keep(&pieces[1]));
+  CHECK_FALSE(memory.Keep(&pieces[1]));  // given back twice
+  CHECK_FALSE(memory.Keep(&pieces[2]));  // never lent
+  CHECK(memory.TakeKept().size() == 2);
+  CHECK(memory.kept_bytes() == 0);
+  CHECK(memory.Take(1024) == nullptr);
+}
+
+TEST_CASE("a stream keeps no more memory than it may") {
+  StreamMemory memory(3000);
+  char pieces[3];
+  for (char& piece : pieces) memory.Lend(&piece, 1024);
+  CHECK(memory.Keep(&pieces[0]));
+  CHECK(memory.Keep(&pieces[1]));
+  CHECK_FALSE(memory.Keep(&pieces[2]));
+  CHECK(memory.kept_bytes() == 2048);
+}
+
+TEST_CASE("sizes of a stream's memory are rounded by less than an eighth, to few") {
+  CHECK(StreamMemory::Rounded(1) == 512);
+  CHECK(StreamMemory::Rounded(4096) == 4096);
+  CHECK(StreamMemory::Rounded(4097) == 5120);
+  CHECK(StreamMemory::Rounded(SIZE_MAX) == SIZE_MAX);
+  for (size_t bytes = 5000; bytes < (size_t{1} << 40); bytes = bytes * 21 / 20 + 1) {
+    const size_t rounded = StreamMemory::Rounded(bytes);
+    CHECK(rounded >= bytes);
+    CHECK(rounded - bytes < bytes / 4);
+    CHECK(StreamMemory::Rounded(rounded) == rounded);
+  }
+}
+
+TEST_CASE("memory that streams keep is there for other streams, and counts as free") {
+  const TestedDevice* on = OpenTestedDevice();
+  if (on == nullptr || on->emulated) return;  // the emulated device keeps nothing
+  CoxError error = {};
+  CoxDeviceInfo before = {}, after = {};
+  REQUIRE(on->api->synchronize(on->stream, &error) == COX_OK);
+  REQUIRE(on->api->device_info(on->device, &before, &error) == COX_OK);
+  // More than a half of the memory in pieces that a stream keeps: what the other one wants does not
+  // fit beside it.
+  const size_t piece = static_cast<size_t>(before.memory_bytes) / 40;
+  std::vector<CoxStream*> streams(24);
+  for (CoxStream*& stream : streams) {
+    REQUIRE(on->api->create_stream(on->device, &stream, &error) == COX_OK);
+    void* memory = nullptr;
+    if (on->api->allocate_on(stream, piece, &memory, &error) == COX_OK) {
+      on->api->release_on(stream, memory);
+    }
+  }
+  REQUIRE(on->api->device_info(on->device, &after, &error) == COX_OK);
+  CHECK(after.free_bytes > before.free_bytes - static_cast<int64_t>(piece));
+  void* memory = nullptr;
+  const size_t wanted = static_cast<size_t>(before.free_bytes) / 4 * 3;
+  INFO(error.message);
+  CHECK(on->api->allocate_on(on->stream, wanted, &memory, &error) == COX_OK);
+  on->api->release_on(on->stream, memory);
+  for (CoxStream* stream : streams) on->api->destroy_stream(stream);
+}
+
+}  // namespace
+}  // namespace coxswain::testing
