@@ -33,8 +33,8 @@ COX_DEVICE void FindInTriangle(int index, int* row, int* column) {
   *column = index - r * (r + 1) / 2;
 }
 
-// Copies `depth` columns of an example's vectors, from `first` on, to a tile whose rows lie `stride`
-// apart; zeros where there are none, up to `rows` rows. Thread t's part of it.
+// Copies `depth` columns of an example's vectors, from `first` on, to a tile whose rows lie
+// `stride` apart; zeros where there are none, up to `rows` rows. Thread t's part of it.
 template <typename T>
 COX_DEVICE void LoadTile(const Vectors<const T>& x, int64_t width, int64_t example, int64_t first,
                          int depth, int rows, int stride, int t, T* tile) {
@@ -45,8 +45,8 @@ COX_DEVICE void LoadTile(const Vectors<const T>& x, int64_t width, int64_t examp
   }
 }
 
-// Few vectors: a block for some examples, and in it a thread for each 3 x 3 pairs of an example, for
-// which it reads 6 numbers of each column, not 18.
+// Few vectors: a block for some examples, and in it a thread for each 3 x 3 pairs of an example,
+// for which it reads 6 numbers of each column, not 18.
 template <typename T>
 struct DotsOfTiles {
   static constexpr int kSide = 3;

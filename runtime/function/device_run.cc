@@ -127,8 +127,8 @@ DeviceRun::~DeviceRun() {
     lane.fault = Buffer();
     lane.faults_of_others.clear();
     // Also where nothing is held, once it waits for another device or goes on after what came up:
-    // whoever ends this device waits for its notifications, and gives up where they do not come. And
-    // work that a plugin had put off begins, before the constants that it reads may go.
+    // whoever ends this device waits for its notifications, and gives up where they do not come.
+    // And work that a plugin had put off begins, before the constants that it reads may go.
     if (lane.held.empty() && lane.borrowers.empty() && !lane.goes_on) continue;
     lane.stream->Notify([held = std::move(lane.held)](const absl::Status&) {}).IgnoreError();
   }
