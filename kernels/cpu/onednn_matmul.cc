@@ -21,6 +21,7 @@
 #include "kernels/cpu/narrow_product.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/env/without_signals.h"
 
 // Of the OpenMP runtime that oneDNN links; declared here so that no compiler flag is needed.
 extern "C" void omp_set_num_threads(int threads);
@@ -113,6 +114,7 @@ void Primitive::Run(const dnnl::stream& stream, const void* pa, const void* pb, 
   b.set_data_handle(const_cast<void*>(pb));
   if (pbias != nullptr) bias.set_data_handle(const_cast<float*>(pbias));
   c.set_data_handle(pc);
+  const env::WithoutSignals no_signals;
   matmul.execute(stream, arguments);
 }
 

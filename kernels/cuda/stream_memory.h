@@ -20,7 +20,7 @@ class StreamMemory {
   explicit StreamMemory(size_t most) : most_(most) {}
 
   // What to allocate for so many bytes, at least 1: sizes that differ by less than an eighth are
-  // one, so that a step with some more rows than the last one finds what it wants.
+  // one as a rule, so that a step with some more rows than the last one finds what it wants.
   static size_t Rounded(size_t bytes) {
     if (bytes > SIZE_MAX / 16) return bytes;  // nobody has it
     size_t step = kSmallest;

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/env/without_signals.h"
 
 namespace coxswain::env {
 namespace {
@@ -111,6 +112,7 @@ class ThreadPool final : public ComputePool {
   }
 
   void Run() {
+    TakeNoSignals();
     while (true) {
       absl::AnyInvocable<void()> task;
       {

@@ -12,7 +12,7 @@ namespace {
 
 using cuda::StreamMemory;
 
-TEST_CASE("memory of a stream that was given back is found by who wants as much") {
+TEST_CASE("memory of a stream that was given back is found by who wants as much", "[no_gpu]") {
   StreamMemory memory(4096);
   char pieces[3];
   CHECK(memory.Take(1024) == nullptr);
@@ -33,7 +33,7 @@ TEST_CASE("memory of a stream that was given back is found by who wants as much"
   CHECK(memory.Take(1024) == nullptr);
 }
 
-TEST_CASE("a stream keeps no more memory than it may") {
+TEST_CASE("a stream keeps no more memory than it may", "[no_gpu]") {
   StreamMemory memory(3000);
   char pieces[3];
   for (char& piece : pieces) memory.Lend(&piece, 1024);
@@ -43,7 +43,7 @@ TEST_CASE("a stream keeps no more memory than it may") {
   CHECK(memory.kept_bytes() == 2048);
 }
 
-TEST_CASE("sizes of a stream's memory are rounded by less than an eighth, to few") {
+TEST_CASE("sizes of a stream's memory are rounded by less than a quarter, to few", "[no_gpu]") {
   CHECK(StreamMemory::Rounded(1) == 512);
   CHECK(StreamMemory::Rounded(4096) == 4096);
   CHECK(StreamMemory::Rounded(4097) == 5120);
@@ -56,7 +56,8 @@ TEST_CASE("sizes of a stream's memory are rounded by less than an eighth, to few
   }
 }
 
-TEST_CASE("memory that streams keep is there for other streams, and counts as free") {
+TEST_CASE("memory that streams keep is there for other streams, and counts as free",
+          "[much_memory]") {
   const TestedDevice* on = OpenTestedDevice();
   if (on == nullptr || on->emulated) return;  // the emulated device keeps nothing
   CoxError error = {};

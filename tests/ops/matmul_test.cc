@@ -1,5 +1,9 @@
 // What the cases of matmul_cases.cc are too small to show: products that are split over threads,
 // and more shapes than are kept.
+#include <signal.h>
+#include <sys/time.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <thread>
@@ -53,6 +57,49 @@ double Error(const kernels::MatMulProblem& p, bool biased, env::ComputePool* poo
     worst = std::max(worst, std::fabs(static_cast<double>(c.data<float>()[i]) - wanted[i]));
   }
   return worst / std::sqrt(static_cast<double>(std::max<int64_t>(p.k, 1)));
+}
+
+std::atomic<int> g_signals{0};
+
+TEST_CASE("signals that arrive during products of matrices disturb nothing") {
+  struct sigaction handler = {}, before = {};
+  handler.sa_handler = [](int) { g_signals.fetch_add(1); };
+  handler.sa_flags = SA_RESTART;
+  REQUIRE(sigaction(SIGALRM, &handler, &before) == 0);
+  auto pool = env::NewComputePool(2);
+  const std::vector<kernels::MatMulProblem> problems = {
+      {.m = 512, .n = 256, .k = 415},
+      {.m = 512, .n = 415, .k = 256, .transpose_b = true},
+      {.m = 415, .n = 256, .k = 512, .transpose_a = true},
+      {.batch = 128, .m = 27, .n = 27, .k = 64, .transpose_b = true}};
+  const auto multiply = [&](const kernels::MatMulProblem& p, env::ComputePool* on) {
+    const Tensor a = RandomF32({p.batch, p.m, p.k}, 1), b = RandomF32({p.batch, p.k, p.n}, 2);
+    Tensor c(DType::kF32, Shape{p.batch, p.m, p.n});
+    REQUIRE(kernels::MatMulF32(p, a.data<float>(), b.data<float>(), nullptr,
+                               c.mutable_data<float>(), on)
+                .ok());
+    return c;
+  };
+  const auto multiply_all = [&] {
+    std::vector<Tensor> products;
+    for (const kernels::MatMulProblem& p : problems) {
+      products.push_back(multiply(p, nullptr));
+      products.push_back(multiply(p, pool.get()));
+    }
+    return products;
+  };
+  const std::vector<Tensor> wanted = multiply_all();
+  const itimerval often = {{0, 200}, {0, 200}}, never = {};
+  REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
+  bool same = true;
+  for (int i = 0; i < 5'000 && g_signals < 1000; ++i) {
+    const std::vector<Tensor> found = multiply_all();
+    for (size_t k = 0; k < wanted.size(); ++k) same = same && SameBytes(found[k], wanted[k]);
+  }
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+  CHECK(same);
+  CHECK(g_signals >= 100);
 }
 
 TEST_CASE("a product split over threads is the plain product") {
