@@ -20,10 +20,20 @@ namespace {
 static_assert(kMaxMessageBytes <= kShmArenaBytes / 2);
 // Packets up to this size are copied out, so that their blocks go back, warm, at once.
 constexpr size_t kCopiedBytes = 16 << 10;
+// Packets from this size on are written without the lock, for that takes longer than to take it
+// again.
+constexpr size_t kLargePacket = 64 << 10;
 // Packets that are read before others get their turn, which also comes when this time has passed
 // since the first of them was handled.
 constexpr int kFramesATurn = 16;
 constexpr std::chrono::milliseconds kTimeATurn{1};
+
+void WriteOnHost(const Packet& packet, char* out) {
+  for (const Buffer& slice : packet.message.payload) {
+    COX_CHECK(slice.device().type == DeviceType::kCpu, "a payload slice is not in host memory");
+  }
+  WritePacket(packet, out);
+}
 
 }  // namespace
 
@@ -47,15 +57,31 @@ void ShmLink::Send(Message message) {
     Close(TooLarge(peer_, bytes, options_.max_message_bytes));
     return;
   }
-  absl::MutexLock lock(&mu_);
-  if (closing_) return;
   Packet packet{PacketKind::kMessage, std::move(message)};
-  if (queue_.empty()) {
-    TakeReturns();
-    if (TryWrite(packet)) return;
+  std::optional<Place> place;
+  {
+    absl::MutexLock lock(&mu_);
+    if (closing_) return;
+    if (queue_.empty()) {
+      TakeReturns();
+      if (down_) return;
+      if (bytes < kLargePacket) {
+        if (TryWrite(packet)) return;
+      } else {
+        place = Reserve(bytes);
+      }
+    }
+    if (!place.has_value()) {
+      queue_.push_back(std::move(packet));
+      Flush();
+      return;
+    }
   }
-  queue_.push_back(std::move(packet));
-  Flush();
+  WriteOnHost(packet, segment_->arena(side_) + place->offset);
+  absl::MutexLock lock(&mu_);
+  Publish(place->number);
+  // Close may have waited for this one.
+  if (closing_ && queue_.empty() && reserved_.empty()) ShutDown();
 }
 
 void ShmLink::Close(absl::Status reason) {
@@ -94,22 +120,34 @@ bool ShmLink::Flush() {
     out_.starved.store(0);
     TakeReturns();
   }
-  return true;
+  return reserved_.empty();
 }
 
 bool ShmLink::TryWrite(const Packet& packet) {
   if (down_) return true;  // nobody reads it
-  const size_t bytes = PacketBytes(packet.message);
-  const std::optional<ShmArena::Block> block = arena_.Allocate(bytes);
-  if (!block.has_value()) return false;
-  for (const Buffer& slice : packet.message.payload) {
-    COX_CHECK(slice.device().type == DeviceType::kCpu, "a payload slice is not in host memory");
-  }
-  WritePacket(packet, segment_->arena(side_) + block->offset);
-  out_.ring[sent_ % kShmSlots] = {block->offset, bytes, block->id, 0};
-  out_.sent.store(++sent_);
-  if (out_.asleep.load() != 0 && out_.asleep.exchange(0) != 0) WakePeer();
+  const std::optional<Place> place = Reserve(PacketBytes(packet.message));
+  if (!place.has_value()) return false;
+  WriteOnHost(packet, segment_->arena(side_) + place->offset);
+  Publish(place->number);
   return true;
+}
+
+std::optional<ShmLink::Place> ShmLink::Reserve(size_t bytes) {
+  const std::optional<ShmArena::Block> block = arena_.Allocate(bytes);
+  if (!block.has_value()) return std::nullopt;
+  reserved_.push_back({{block->offset, bytes, block->id, 0}, false});
+  return Place{sent_ + reserved_.size() - 1, block->offset};
+}
+
+void ShmLink::Publish(uint64_t number) {
+  reserved_[number - sent_].written = true;
+  if (!reserved_.front().written) return;  // who writes that one publishes both
+  while (!reserved_.empty() && reserved_.front().written) {
+    out_.ring[sent_ % kShmSlots] = reserved_.front().descriptor;
+    reserved_.pop_front();
+    out_.sent.store(++sent_);
+  }
+  if (out_.asleep.load() != 0 && out_.asleep.exchange(0) != 0) WakePeer();
 }
 
 void ShmLink::TakeReturns() {

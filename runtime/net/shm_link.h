@@ -52,9 +52,18 @@ class ShmLink final : public PollerSource, public std::enable_shared_from_this<S
   bool Arm() override;
 
  private:
-  // Sends what waits as far as there is room. True: nothing waits any more.
+  // Sends what waits as far as there is room. True: nothing waits any more, and all is out.
   bool Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool TryWrite(const Packet& packet) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Where a packet goes.
+  struct Place {
+    uint64_t number = 0;  // among all packets of this side
+    size_t offset = 0;    // in the arena
+  };
+  // Nothing: there is no room.
+  std::optional<Place> Reserve(size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The packet is written: it goes out after those before it.
+  void Publish(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TakeReturns() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Nothing more can be sent, and the other end learns it.
   void ShutDown() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -89,6 +98,13 @@ class ShmLink final : public PollerSource, public std::enable_shared_from_this<S
   std::deque<Packet> queue_ ABSL_GUARDED_BY(mu_);
   ShmArena arena_ ABSL_GUARDED_BY(mu_);
   uint64_t sent_ ABSL_GUARDED_BY(mu_) = 0;
+  // From packet number sent_ on: those that have their place. Senders write large ones without the
+  // lock, several at the same time.
+  struct Reserved {
+    ShmDescriptor descriptor;
+    bool written = false;
+  };
+  std::deque<Reserved> reserved_ ABSL_GUARDED_BY(mu_);
   uint64_t returns_taken_ ABSL_GUARDED_BY(mu_) = 0;
 
   absl::Mutex return_mu_;

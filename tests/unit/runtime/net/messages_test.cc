@@ -112,6 +112,43 @@ TEST_CASE("floods from several threads on both sides keep each thread's order", 
   }
 }
 
+TEST_CASE("messages of all sizes that several threads send arrive whole, then the close", "[net]") {
+  const Kind kind = AnyKind();
+  INFO(kind.name);
+  constexpr int kThreads = 3, kEach = 60;
+  constexpr size_t kSizes[] = {300'000, 10, 2'000'000, 70'000};
+  Net net(kind);
+  End client = net.Connect();
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  const auto payload = [&](int thread, int i) {
+    return Bytes(kSizes[(thread + i) % 4], static_cast<uint32_t>(100 * thread + i));
+  };
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < kEach; ++i) {
+        net::Message message = Numbered(static_cast<uint16_t>(thread), i);
+        message.payload.push_back(payload(thread, i));
+        client.connection->Send(std::move(message));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  client.connection->Close(absl::OkStatus());
+  CHECK(server.recorder->WaitClosed().ok());
+  const std::vector<net::Message> received = server.recorder->messages();
+  CHECK(received.size() == kThreads * kEach);
+  CHECK(server.recorder->orderly());
+  for (uint16_t thread = 0; thread < kThreads; ++thread) CHECK(InOrder(received, thread, kEach));
+  bool whole = true;
+  for (const net::Message& message : received) {
+    const int i = std::stoi(message.header);
+    whole = whole && SameBytes(message.payload.at(0), payload(message.type, i));
+  }
+  CHECK(whole);
+}
+
 TEST_CASE("both sides may flood with large messages at once without a deadlock", "[net]") {
   const Kind kind = AnyKind();
   INFO(kind.name);
