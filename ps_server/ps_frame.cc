@@ -191,11 +191,10 @@ ClosureId PsFrame::TellLane(Lane* lane) {
 }
 
 bool PsFrame::Park(Lane* lane, ClosureId after, absl::AnyInvocable<void()> again) {
+  // As in Start: of all lanes, for those that it waits in may go on one behind the other.
   absl::Duration expected;
   bool alone = false;
-  for (const Need& need : FindLanes(&alone)) {
-    if (alone || need.lane == lane->index()) expected += need.expected;
-  }
+  for (const Need& need : FindLanes(&alone)) expected += need.expected;
   if (lane->Park(after, std::move(again), expected > kBorrowedTime)) return true;
   const absl::Status why = absl::ResourceExhaustedError(
       absl::StrCat("more than ", Lane::kMostParked,

@@ -51,10 +51,14 @@ int32_t RunOp(CoxOp* op, CoxStream* stream, const CoxRun* run, CoxError* error) 
 Status Flush(CoxStream* stream) {
   if (stream->pending == nullptr) return Status();
   const std::unique_ptr<PendingWork> work = std::move(stream->pending);
-  const Status started = work->Start(stream);
-  for (void* memory : stream->released) ReleaseOn(stream, memory);
-  stream->released.clear();
-  return started;
+  struct Release {
+    CoxStream* stream;
+    ~Release() {
+      for (void* memory : stream->released) ReleaseOn(stream, memory);
+      stream->released.clear();
+    }
+  } const release_after{stream};
+  return work->Start(stream);
 }
 
 bool LayAside(CoxStream* stream, void* memory) {
@@ -63,7 +67,8 @@ bool LayAside(CoxStream* stream, void* memory) {
     stream->released.push_back(memory);
     return true;
   } catch (...) {
-    (void)Flush(stream);  // an error of it is the device's, which the next call meets, too
+    // An error is the device's, which the next call meets, too.
+    (void)Guarded(nullptr, [&] { return Flush(stream); });
     return false;
   }
 }

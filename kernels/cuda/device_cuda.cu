@@ -1,7 +1,7 @@
 // Devices, memory, streams and events of CUDA's runtime.
 //
 // Memory of streams comes from the device's default pool, which is told to keep what it has; and a
-// stream keeps what it gave back (stream_memory.h), until memory runs out anywhere on the device.
+// stream keeps what it gave back (stream_memory.h), until memory runs out for any of the handle's.
 // All streams are non-blocking, so that the legacy stream, which only plain memory uses, stops none
 // of them.
 #include <stdio.h>
@@ -271,8 +271,11 @@ void DestroyStream(CoxStream* stream) {
     stream->device->streams.erase(stream);
   }
   if (Use(stream->device).ok()) {
-    (void)Flush(stream);
-    FreeKept(stream);
+    (void)Guarded(nullptr, [&] {
+      const Status started = Flush(stream);
+      FreeKept(stream);
+      return started;
+    });
     (void)Check(cudaStreamSynchronize(StreamOf(stream)), "cudaStreamSynchronize");
     (void)Check(cudaStreamDestroy(StreamOf(stream)), "cudaStreamDestroy");
   }
@@ -283,6 +286,9 @@ int32_t TableAllocateOn(CoxStream* stream, size_t bytes, void** memory, CoxError
   return Guarded(error, [&] {
     *memory = nullptr;
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    const Status allocated = AllocateOn(stream, bytes, memory);
+    if (allocated.code() != COX_RESOURCE_EXHAUSTED || stream->pending == nullptr) return allocated;
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));  // what was laid aside goes back
     return AllocateOn(stream, bytes, memory);
   });
 }
@@ -405,7 +411,7 @@ Status StatusOfLaunch() { return Check(cudaGetLastError(), "launch of a kernel")
 Status AllocateOn(CoxStream* stream, size_t bytes, void** memory) {
   *memory = nullptr;
   if (bytes == 0) return Status();
-  const size_t size = StreamMemory::Rounded(bytes);
+  const size_t size = stream->memory.Rounded(bytes);
   *memory = stream->memory.Take(size);
   if (*memory != nullptr) return Status();
   cudaError_t result = cudaMallocAsync(memory, size, StreamOf(stream));
@@ -416,12 +422,21 @@ Status AllocateOn(CoxStream* stream, size_t bytes, void** memory) {
   }
   if (result != cudaSuccess) *memory = nullptr;
   COX_CUDA_RETURN_IF_ERROR(Check(result, "cudaMallocAsync"));
-  stream->memory.Lend(*memory, size);
+  try {
+    stream->memory.Lend(*memory, size);
+  } catch (...) {
+    (void)Check(cudaFreeAsync(*memory, StreamOf(stream)), "cudaFreeAsync");
+    *memory = nullptr;
+    throw;
+  }
   return Status();
 }
 
 void ReleaseOn(CoxStream* stream, void* memory) {
-  if (stream->memory.Keep(memory)) return;
+  std::vector<void*> surplus;
+  const bool kept = stream->memory.Keep(memory, &surplus);
+  for (void* other : surplus) (void)Check(cudaFreeAsync(other, StreamOf(stream)), "cudaFreeAsync");
+  if (kept) return;
   (void)Check(cudaFreeAsync(memory, StreamOf(stream)), "cudaFreeAsync");
 }
 

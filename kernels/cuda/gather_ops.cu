@@ -98,10 +98,14 @@ class PendingSums final : public PendingWork {
                out.dims[0]);
   }
   Status Start(CoxStream* stream) override {
-    return SegmentSums(stream, work_.parts, [&](uint32_t* keys) {
+    const Status started = SegmentSums(stream, work_.parts, [&](uint32_t* keys) {
       work_.keys = keys;
       return ForElements(stream->queue, work_.parts.entries[work_.parts.count], work_);
     });
+    // Whoever made it start would seem to be wrong.
+    return started.ok() ? started
+                        : Status(started.code(),
+                                 "sums of rows by key, which were put off: " + started.message());
   }
 
  private:
@@ -125,6 +129,8 @@ class PendingSums final : public PendingWork {
 
 template <typename T, typename Id>
 Status AddPendingSum(const Run& run) {
+  COX_CUDA_RETURN_IF_ERROR(
+      EntrySorter::CheckSizes(Elements(run.input(1)), run.output(0).dims[0] + 1));
   auto* pending = dynamic_cast<PendingSums<T, Id>*>(run.stream()->pending.get());
   if (pending == nullptr || !pending->Suits(run)) {
     COX_CUDA_RETURN_IF_ERROR(Flush(run.stream()));

@@ -156,11 +156,14 @@ struct MoveEntries {
 
 }  // namespace
 
+Status EntrySorter::CheckSizes(int64_t count, int64_t keys) {
+  if (count <= int64_t{UINT32_MAX} && keys <= int64_t{UINT32_MAX}) return Status();
+  return InvalidArgument("wanted fewer than 2^32 - 1 rows and entries, found " +
+                         std::to_string(keys - 1) + " and " + std::to_string(count));
+}
+
 Status EntrySorter::Prepare(CoxStream* stream, int64_t count, int64_t keys) {
-  if (count > int64_t{UINT32_MAX} || keys > int64_t{UINT32_MAX}) {
-    return InvalidArgument("wanted fewer than 2^32 - 1 rows and entries, found " +
-                           std::to_string(keys - 1) + " and " + std::to_string(count));
-  }
+  COX_CUDA_RETURN_IF_ERROR(CheckSizes(count, keys));
   count_ = count;
   bound_ = keys;
   const int64_t digits = kDigits * CeilDiv(count, kSortTile);

@@ -64,7 +64,9 @@ struct SortedEntries {
 // The memory of a sort: keys and entries, twice, and the counts of digits.
 class EntrySorter {
  public:
-  // For keys below `keys`. Sizes that do not fit into 32 bits are INVALID_ARGUMENT.
+  // Sizes that do not fit into 32 bits are INVALID_ARGUMENT.
+  static Status CheckSizes(int64_t count, int64_t keys);
+  // For keys below `keys`. Errors: those of CheckSizes.
   Status Prepare(CoxStream* stream, int64_t count, int64_t keys);
   // Where the keys are to be written before Sort, each at its entry's place.
   uint32_t* keys() const { return keys_[0]; }

@@ -20,12 +20,14 @@ class StreamMemory {
   explicit StreamMemory(size_t most) : most_(most) {}
 
   // What to allocate for so many bytes, at least 1: sizes that differ by less than an eighth are
-  // one as a rule, so that a step with some more rows than the last one finds what it wants.
-  static size_t Rounded(size_t bytes) {
-    if (bytes > SIZE_MAX / 16) return bytes;  // nobody has it
+  // one as a rule, so that a step with some more rows than the last one finds what it wants. What
+  // is too large to be kept stays as it is.
+  size_t Rounded(size_t bytes) const {
+    if (bytes > most_) return bytes;
     size_t step = kSmallest;
     while (bytes > 8 * step) step *= 2;
-    return (bytes + step - 1) / step * step;
+    const size_t rounded = (bytes + step - 1) / step * step;
+    return rounded > most_ ? bytes : rounded;
   }
 
   // Memory of that size, by Rounded, that was kept; null: there is none.
@@ -44,15 +46,17 @@ class StreamMemory {
     const std::lock_guard<std::mutex> lock(mutex_);
     lent_[memory] = rounded;
   }
-  // Takes back what was lent. False: it is not kept, and to be freed.
-  bool Keep(void* memory) noexcept {
+  // Takes back what was lent. False: it is not kept, and to be freed. `surplus` gets what is to be
+  // freed in its stead, if there is too much: all, for nobody seems to want these sizes any more.
+  bool Keep(void* memory, std::vector<void*>* surplus) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto lent = lent_.find(memory);
     if (lent == lent_.end()) return false;
     const size_t size = lent->second;
     lent_.erase(lent);
-    if (size > most_ - kept_bytes_) return false;
+    if (size > most_) return false;
     try {
+      if (size > most_ - kept_bytes_) *surplus = TakeAll();
       kept_[size].push_back(memory);
     } catch (...) {
       return false;
@@ -63,11 +67,7 @@ class StreamMemory {
   // All that is kept: to be freed.
   std::vector<void*> TakeKept() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::vector<void*> all;
-    for (const auto& [size, kept] : kept_) all.insert(all.end(), kept.begin(), kept.end());
-    kept_.clear();
-    kept_bytes_ = 0;
-    return all;
+    return TakeAll();
   }
   size_t kept_bytes() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -76,6 +76,14 @@ class StreamMemory {
 
  private:
   static constexpr size_t kSmallest = 512;
+
+  std::vector<void*> TakeAll() {
+    std::vector<void*> all;
+    for (const auto& [size, kept] : kept_) all.insert(all.end(), kept.begin(), kept.end());
+    kept_.clear();
+    kept_bytes_ = 0;
+    return all;
+  }
 
   const size_t most_;
   std::mutex mutex_;

@@ -9,7 +9,8 @@
  *   never exit and print nothing.
  * - Thread-safe, but one stream is used by one thread at a time.
  * - Whatever is given a stream only enqueues; what was enqueued on one stream runs in that order.
- *   Nothing but `synchronize` and the functions of devices, plain memory and ops' creation waits.
+ *   Nothing but `synchronize` and the functions of devices, plain memory and ops' creation waits,
+ *   unless the device's memory runs out.
  * - Shapes are checked by the caller: outputs are allocated, with the dtypes and shapes that the
  *   op's shape function gives for the inputs. An op reads and writes within them whatever the
  *   values are; a value that it cannot use (an index out of range) is a CoxFault, and the outputs
@@ -150,7 +151,8 @@ typedef struct CoxDeviceApi {
   int32_t (*device_info)(CoxDevice* device, CoxDeviceInfo* info, CoxError* error);
 
   /* --- memory. Plain device memory, zeroed, for what lives long; and host memory that copies read
-   * and write without a stop on the way. `free_*` accepts null. */
+   * and write without a stop on the way. `free_*` accepts null. What an op uses
+   * is freed only after a later call that enqueues on its stream: it may not have begun before. */
   int32_t (*allocate)(CoxDevice* device, size_t bytes, void** memory, CoxError* error);
   void (*free_memory)(CoxDevice* device, void* memory);
   int32_t (*allocate_pinned)(CoxDevice* device, size_t bytes, void** memory, CoxError* error);
@@ -160,7 +162,7 @@ typedef struct CoxDeviceApi {
   int32_t (*create_stream)(CoxDevice* device, CoxStream** stream, CoxError* error);
   void (*destroy_stream)(CoxStream* stream);
   /* Memory that is there for whatever is enqueued on this stream from now on until its release is
-   * enqueued; `release` on another stream of the device is good once the two were synchronized. */
+   * enqueued, on the same stream. */
   int32_t (*allocate_on)(CoxStream* stream, size_t bytes, void** memory, CoxError* error);
   void (*release_on)(CoxStream* stream, void* memory);
   /* Host memory is pinned, and stays as it is until the copy was done. */

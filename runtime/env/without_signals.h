@@ -8,7 +8,8 @@
 namespace coxswain::env {
 
 // The calling thread takes no signals from now on, but those of its own faults (SIGSEGV and its
-// like). Threads of a ComputePool do so: others of the process get what is sent to it.
+// like). Threads of a ComputePool do so: others of the process get what is sent to it. Programs
+// that such a thread starts begin with the same mask, where they do not set their own.
 void TakeNoSignals();
 
 // The same while this is there. Costs nothing where TakeNoSignals was called.

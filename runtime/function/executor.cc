@@ -469,7 +469,9 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
         absl::MutexLock lock(&mu_);
         if (mailbox_.empty()) {
           if (calls_out_ > 0) {
-            idle_work_left_ = status_.ok() ? state_.work_left() : 0;
+            // After an error what a device holds is given back by the pool, too.
+            idle_work_left_ =
+                status_.ok() || !function_->devices().empty() ? state_.work_left() : 0;
             stretch.End();
             active_ = false;
             return;

@@ -15,44 +15,54 @@ using cuda::StreamMemory;
 TEST_CASE("memory of a stream that was given back is found by who wants as much", "[no_gpu]") {
   StreamMemory memory(4096);
   char pieces[3];
+  std::vector<void*> surplus;
   CHECK(memory.Take(1024) == nullptr);
   memory.Lend(&pieces[0], 1024);
   memory.Lend(&pieces[1], 2048);
   CHECK(memory.Take(1024) == nullptr);  // lent, not kept
-  CHECK(memory.Keep(&pieces[0]));
+  CHECK(memory.Keep(&pieces[0], &surplus));
   CHECK(memory.kept_bytes() == 1024);
   CHECK(memory.Take(2048) == nullptr);
   CHECK(memory.Take(1024) == &pieces[0]);
   CHECK(memory.kept_bytes() == 0);
-  CHECK(memory.Keep(&pieces[0]));
-  CHECK(memory.Keep(&pieces[1]));
-  CHECK_FALSE(memory.Keep(&pieces[1]));  // given back twice
-  CHECK_FALSE(memory.Keep(&pieces[2]));  // never lent
+  CHECK(memory.Keep(&pieces[0], &surplus));
+  CHECK(memory.Keep(&pieces[1], &surplus));
+  CHECK_FALSE(memory.Keep(&pieces[1], &surplus));  // given back twice
+  CHECK_FALSE(memory.Keep(&pieces[2], &surplus));  // never lent
   CHECK(memory.TakeKept().size() == 2);
   CHECK(memory.kept_bytes() == 0);
   CHECK(memory.Take(1024) == nullptr);
 }
 
-TEST_CASE("a stream keeps no more memory than it may", "[no_gpu]") {
+TEST_CASE("a stream keeps no more memory than it may, and lets go of sizes that nobody wants",
+          "[no_gpu]") {
   StreamMemory memory(3000);
-  char pieces[3];
-  for (char& piece : pieces) memory.Lend(&piece, 1024);
-  CHECK(memory.Keep(&pieces[0]));
-  CHECK(memory.Keep(&pieces[1]));
-  CHECK_FALSE(memory.Keep(&pieces[2]));
-  CHECK(memory.kept_bytes() == 2048);
+  char pieces[4];
+  std::vector<void*> surplus;
+  for (int i = 0; i < 3; ++i) memory.Lend(&pieces[i], 1024);
+  memory.Lend(&pieces[3], 4096);
+  CHECK(memory.Keep(&pieces[0], &surplus));
+  CHECK(memory.Keep(&pieces[1], &surplus));
+  CHECK(surplus.empty());
+  CHECK_FALSE(memory.Keep(&pieces[3], &surplus));  // too large
+  CHECK(memory.Keep(&pieces[2], &surplus));
+  CHECK(surplus.size() == 2);
+  CHECK(memory.kept_bytes() == 1024);
+  CHECK(memory.Take(1024) == &pieces[2]);
 }
 
 TEST_CASE("sizes of a stream's memory are rounded by less than a quarter, to few", "[no_gpu]") {
-  CHECK(StreamMemory::Rounded(1) == 512);
-  CHECK(StreamMemory::Rounded(4096) == 4096);
-  CHECK(StreamMemory::Rounded(4097) == 5120);
-  CHECK(StreamMemory::Rounded(SIZE_MAX) == SIZE_MAX);
+  const StreamMemory memory(size_t{1} << 41);
+  CHECK(memory.Rounded(1) == 512);
+  CHECK(memory.Rounded(4096) == 4096);
+  CHECK(memory.Rounded(4097) == 5120);
+  CHECK(StreamMemory(5000).Rounded(4097) == 4097);  // it could not be kept
+  CHECK(memory.Rounded(SIZE_MAX) == SIZE_MAX);
   for (size_t bytes = 5000; bytes < (size_t{1} << 40); bytes = bytes * 21 / 20 + 1) {
-    const size_t rounded = StreamMemory::Rounded(bytes);
+    const size_t rounded = memory.Rounded(bytes);
     CHECK(rounded >= bytes);
     CHECK(rounded - bytes < bytes / 4);
-    CHECK(StreamMemory::Rounded(rounded) == rounded);
+    CHECK(memory.Rounded(rounded) == rounded);
   }
 }
 

@@ -132,7 +132,7 @@ int32_t CreateStream(CoxDevice* device, CoxStream** stream, CoxError* error) {
 
 void DestroyStream(CoxStream* stream) {
   Notifier::CheckNotNotifying("destroy_stream");
-  if (stream != nullptr) (void)Flush(stream);
+  if (stream != nullptr) (void)Guarded(nullptr, [&] { return Flush(stream); });
   delete stream;
 }
 
