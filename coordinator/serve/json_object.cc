@@ -13,6 +13,10 @@ absl::StatusOr<checkpoint::Json> ParseObject(absl::string_view body, int max_dep
         absl::StrCat("the body is no JSON object: ", checkpoint::WhyNotJson(body, max_depth)));
   }
   if (!json.is_object()) return absl::InvalidArgumentError("the body is no JSON object");
+  if (const auto key = checkpoint::RepeatedKey(body, json)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the body has an object with the key ", data::Quoted(*key), " twice"));
+  }
   return json;
 }
 

@@ -10,7 +10,8 @@
 
 namespace coxswain::serve {
 
-// Errors: InvalidArgument, with line and column where the body is no JSON, or nested deeper.
+// Errors: InvalidArgument, with line and column where the body is no JSON; nested deeper; a key
+// that an object has twice, of which each reader would take another value.
 absl::StatusOr<checkpoint::Json> ParseObject(absl::string_view body, int max_depth);
 
 // `where`: the object's place in the body, empty for the body itself. Errors: InvalidArgument for a

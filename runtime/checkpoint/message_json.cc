@@ -2,8 +2,12 @@
 // parsed within bounds.
 #include "runtime/checkpoint/message_json.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -184,10 +188,11 @@ std::string Shortly(const Json& json) {
 
 namespace {
 
-// Takes nothing of a text but what is wrong with it.
+// Takes nothing of a text but what is wrong with it: an error, or a key that an object has twice.
 class FirstError : public nlohmann::json_sax<Json> {
  public:
   const std::string& what() const { return what_; }
+  const std::optional<std::string>& repeated() const { return repeated_; }
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -196,9 +201,18 @@ class FirstError : public nlohmann::json_sax<Json> {
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }
-  bool start_object(size_t) override { return true; }
-  bool key(string_t&) override { return true; }
-  bool end_object() override { return true; }
+  bool start_object(size_t) override {
+    keys_.emplace_back();
+    return true;
+  }
+  bool key(string_t& key) override {
+    if (!keys_.back().insert(key).second && !repeated_.has_value()) repeated_ = key;
+    return true;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return true;
+  }
   bool start_array(size_t) override { return true; }
   bool end_array() override { return true; }
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
@@ -211,7 +225,33 @@ class FirstError : public nlohmann::json_sax<Json> {
 
  private:
   std::string what_;
+  std::optional<std::string> repeated_;
+  std::vector<std::set<std::string>> keys_;  // of the objects that the parser is in
 };
+
+size_t CountKeys(const Json& json) {
+  size_t keys = json.is_object() ? json.size() : 0;
+  if (json.is_structured()) {
+    for (const Json& element : json) keys += CountKeys(element);
+  }
+  return keys;
+}
+
+// As many as there are keys, if the text is JSON.
+size_t CountColons(absl::string_view text) {
+  size_t colons = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && text[i] == ':') {
+      ++colons;
+    }
+  }
+  return colons;
+}
 
 }  // namespace
 
@@ -237,6 +277,17 @@ bool JsonDepthIsAtMost(absl::string_view text, int max_depth) {
 Json ParseJson(absl::string_view text, int max_depth) {
   if (!JsonDepthIsAtMost(text, max_depth)) return Json(Json::value_t::discarded);
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+}
+
+// The common case is told by counting: to remember all keys takes longer than to parse the text.
+std::optional<std::string> RepeatedKey(absl::string_view text, const Json& json) {
+  const size_t keys = CountKeys(json);
+  const bool no_colon_in_strings =
+      static_cast<size_t>(std::count(text.begin(), text.end(), ':')) == keys;
+  if (no_colon_in_strings || CountColons(text) == keys) return std::nullopt;
+  FirstError reader;
+  Json::sax_parse(text.begin(), text.end(), &reader);
+  return reader.repeated();
 }
 
 std::string WhyNotJson(absl::string_view text, int max_depth) {

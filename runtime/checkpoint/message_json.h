@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -57,5 +58,8 @@ bool JsonDepthIsAtMost(absl::string_view text, int max_depth);
 Json ParseJson(absl::string_view text, int max_depth = 200);
 // Why that is a discarded value, with line and column where the text is no JSON.
 std::string WhyNotJson(absl::string_view text, int max_depth = 200);
+// A key that an object of the text has twice, of which `json`, the text parsed, has only the last
+// value. Nothing: there is none.
+std::optional<std::string> RepeatedKey(absl::string_view text, const Json& json);
 
 }  // namespace coxswain::checkpoint

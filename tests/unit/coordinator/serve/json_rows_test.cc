@@ -47,6 +47,22 @@ TEST_CASE("serve json: an answer that would name too many choices is refused", "
   CHECK(ask("k", 5001, 100, "\"a\"", nearest).code() == absl::StatusCode::kOutOfRange);
 }
 
+TEST_CASE("serve json: a key that an object has twice is refused, not the last one taken",
+          "[serve]") {
+  CHECK_THAT(ErrorOf(R"({"instances": [{"user": "ada", "age": 3, "tags": [], "age": 4}]})"),
+             Contains("an object with the key \"age\" twice"));
+  CHECK_THAT(ErrorOf(R"({"instances": [], "top": 1, "instances": []})"),
+             Contains("the key \"instances\" twice"));
+  CHECK_THAT(ErrorOf(R"({"instances": [{"user": "a", "us\u0065r": "b"}]})"),
+             Contains("the key \"user\" twice"));
+  // The same key in several objects, and what only looks like keys.
+  CHECK(ParsePredictRequest(R"({"instances": [{"user": "\"age\": 1, \\", "age": 1, "tags": ["a:b"]},
+                                              {"user": "age:", "age": 2, "tags": [":"],
+                                               "more": {"age": {"age": 1}}}]})",
+                            kColumns, 3)
+            .ok());
+}
+
 TEST_CASE("serve json: instances and inputs say the same rows", "[serve]") {
   const PredictRequest rows = Must(ParsePredictRequest(
       R"({"signature_name": "serving_default", "instances": [
