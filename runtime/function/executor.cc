@@ -3,6 +3,7 @@
 #include "runtime/function/executor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <string>
 #include <utility>
@@ -277,6 +278,56 @@ class ActiveRun {
     }
   }
 
+  // Takes the kernels that are as urgent as the next one and ready, too, if they are worth several
+  // threads; else nothing.
+  std::vector<int> PopTogether() {
+    if (ready_.size() < 2 || options_.pool == nullptr || options_.pool->threads() < 2) return {};
+    const int next = ready_.front();
+    if (f_.nodes_[next].kind != NodeKind::kKernel || InputBytes(next) < kLeastTogether) return {};
+    const auto together = [&](int id) {
+      return f_.nodes_[id].kind == NodeKind::kKernel && Urgency(id) == Urgency(next);
+    };
+    size_t bytes = 0;
+    for (const int id : ready_) bytes += together(id) ? InputBytes(id) : 0;
+    if (bytes < kWorthThreads) return {};
+    std::vector<int> taken;
+    const auto rest =
+        std::stable_partition(ready_.begin(), ready_.end(), [&](int id) { return !together(id); });
+    taken.assign(rest, ready_.end());
+    ready_.erase(rest, ready_.end());
+    std::make_heap(ready_.begin(), ready_.end(), Later{&f_});
+    std::sort(taken.begin(), taken.end(), [&](int a, int b) { return Later{&f_}(b, a); });
+    return taken;
+  }
+
+  // Runs kernels that do not wait for each other, with the threads of the pool that have time.
+  // Returns the error of the first that has one. Afterwards they are to be finished.
+  absl::Status RunTogether(const std::vector<int>& ids) {
+    struct Prepared {
+      absl::InlinedVector<Tensor, 8> inputs;
+      absl::Status status;
+    };
+    std::vector<Prepared> prepared(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) TakeInputs(f_.nodes_[ids[i]], &prepared[i].inputs);
+    work_left_ -= static_cast<int>(ids.size());
+    std::atomic<size_t> next{0};
+    const int64_t threads = std::min<int64_t>(options_.pool->threads(), prepared.size());
+    options_.pool->ParallelFor(threads, 1, [&](int64_t, int64_t) {
+      for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < ids.size();) {
+        const CompiledNode& node = f_.nodes_[ids[i]];
+        const absl::Span<Tensor> outputs(slots_.data() + node.first_output,
+                                         static_cast<size_t>(node.num_outputs));
+        prepared[i].status = RunKernel(node, f_.function_.graph.node(ids[i]),
+                                       absl::MakeSpan(prepared[i].inputs), outputs);
+      }
+    });
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (prepared[i].status.ok()) continue;
+      return Annotate(prepared[i].status, Name(f_.function_.graph.node(ids[i])));
+    }
+    return absl::OkStatus();
+  }
+
   // A node that is over when this returns; on the device: when what follows is enqueued after it.
   absl::Status RunNode(int id) {
     const CompiledNode& node = f_.nodes_[id];
@@ -378,6 +429,20 @@ class ActiveRun {
     int64_t Priority(int id) const { return f->nodes_[id].priority; }
   };
 
+  // Kernels below the first are not worth a look at the others; all together below the second are
+  // done before another thread is awake.
+  static constexpr size_t kLeastTogether = 32 << 10, kWorthThreads = 1 << 20;
+
+  size_t InputBytes(int id) const {
+    size_t bytes = 0;
+    for (const int slot : f_.nodes_[id].inputs) bytes += slots_[slot].bytes();
+    return bytes;
+  }
+  // The same for nodes that the same frame waits for.
+  int64_t Urgency(int id) const {
+    return f_.nodes_[id].priority / (static_cast<int64_t>(f_.nodes_.size()) + 1);
+  }
+
   void PushReady(int id) {
     ready_.push_back(id);
     std::push_heap(ready_.begin(), ready_.end(), Later{&f_});
@@ -460,6 +525,11 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
       while (status_.ok() && state_.HasReady()) {
         if (Cancelled()) {
           status_ = absl::CancelledError("cancelled");
+        } else if (const std::vector<int> ids = state_.PopTogether(); !ids.empty()) {
+          status_ = state_.RunTogether(ids);
+          if (status_.ok()) {
+            for (const int id : ids) state_.Finish(id);
+          }
         } else {
           Step(state_.PopReady());
         }

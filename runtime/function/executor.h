@@ -78,9 +78,10 @@ class CompiledFunction {
                                           const RunOptions& options) const;
 
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
-  // Starts in the calling thread; what follows a PsCall's reply runs on the pool. `caller` must
-  // live until `done` was called. After an error no further node starts; `done` waits for calls
-  // under way.
+  // Starts in the calling thread; what follows a PsCall's reply runs on the pool. Kernels that do
+  // not wait for each other run at the same time where they have much to do and threads of the pool
+  // have nothing. `caller` must live until `done` was called. After an error no further node
+  // starts; `done` waits for calls under way.
   // With devices the same is so for copies to the host, and the pool is needed.
   static void RunAsync(std::shared_ptr<const CompiledFunction> function,
                        std::vector<Tensor> arguments, const RunOptions& options, PsCaller* caller,

@@ -42,16 +42,18 @@ Compiled MustCompile(graph::GraphBuilder* b) {
   return *compiled;
 }
 
-// A function of up to 60 nodes over vectors of 16 numbers; many are used several times.
-graph::Function RandomFunction(uint64_t seed) {
+// A function of up to 60 nodes over square matrices; many are used several times.
+graph::Function RandomFunction(uint64_t seed, int64_t side = 4) {
   std::mt19937_64 random(seed);
   graph::GraphBuilder b(absl::StrCat("random", seed), &ClusterOps());
   std::vector<Output> values;
   for (int i = 0; i < 3; ++i) {
-    values.push_back(b.Argument(absl::StrCat("a", i), DType::kF32, Shape{4, 4}));
+    values.push_back(b.Argument(absl::StrCat("a", i), DType::kF32, Shape{side, side}));
   }
   values.push_back(
-      b.Constant(Tensor::FromVector<float>(std::vector<float>(16, 0.5f), Shape{4, 4}).value()));
+      b.Constant(Tensor::FromVector<float>(
+                     std::vector<float>(static_cast<size_t>(side * side), 0.5f), Shape{side, side})
+                     .value()));
   const char* const kUnary[] = {"Neg", "Tanh", "Sigmoid", "Relu", "Square", "Identity"};
   const char* const kBinary[] = {"Add", "Sub", "Mul", "Maximum", "MatMul"};
   const int nodes = 5 + static_cast<int>(random() % 55);
@@ -337,6 +339,64 @@ TEST_CASE("replies that come before Call returns are taken", "[executor]") {
   REQUIRE(chained.results.ok());
   CHECK(Floats((*chained.results)[0]) ==
         std::vector<float>{1 + 2 + 2 * 4 + 4 * 8, 2 * (1 + 2 + 2 * 4 + 4 * 8)});
+}
+
+// What RunAsync gives, with the threads of the pool.
+Results RunWith(const Compiled& compiled, std::vector<Tensor> arguments, env::ComputePool* pool) {
+  RunOptions options;
+  options.pool = pool;
+  AsyncResult result;
+  CompiledFunction::RunAsync(compiled, std::move(arguments), options, nullptr, result.Callback());
+  REQUIRE(result.done.WaitForNotificationWithTimeout(kLong));
+  return result.results;
+}
+
+TEST_CASE("kernels that run together on several threads give what they give alone", "[executor]") {
+  constexpr int64_t kSide = 256;
+  auto pool = env::NewComputePool(3);
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    INFO("seed " << seed);
+    const graph::Function f = RandomFunction(seed, kSide);
+    auto compiled = CompiledFunction::Compile(f);
+    REQUIRE(compiled.ok());
+    std::mt19937_64 random(seed);
+    std::uniform_real_distribution<float> value(-1, 1);
+    std::vector<Tensor> arguments, given;
+    for (int i = 0; i < 3; ++i) {
+      Tensor t(DType::kF32, Shape{kSide, kSide});
+      for (int64_t k = 0; k < t.num_elements(); ++k) t.mutable_data<float>()[k] = value(random);
+      given.push_back(DeepCopy(t));  // may be written to
+      arguments.push_back(std::move(t));
+    }
+    const auto wanted = testing::Interpret(f, arguments);
+    REQUIRE(wanted.ok());
+    const auto found = RunWith(*compiled, std::move(given), pool.get());
+    INFO(found.status().ToString());
+    REQUIRE(found.ok());
+    for (size_t i = 0; i < found->size(); ++i) {
+      CHECK(AttrValue((*found)[i]) == AttrValue((*wanted)[i]));
+    }
+  }
+}
+
+TEST_CASE("an error of one of many kernels that run together names its node", "[executor]") {
+  auto pool = env::NewComputePool(3);
+  graph::GraphBuilder b("f", &ClusterOps());
+  const Output rows = b.Argument("rows", DType::kF32, Shape{100'000, 1});
+  for (int i = 0; i < 8; ++i) {
+    const Output ids = b.Argument(absl::StrCat("ids", i), DType::kI64, Shape{1});
+    b.Result(absl::StrCat("y", i), b.Op("Gather", {rows, ids}, {}, absl::StrCat("pick", i)));
+  }
+  const Compiled f = MustCompile(&b);
+  const auto run = [&](int64_t fifth) {
+    std::vector<Tensor> arguments = {Tensor(DType::kF32, Shape{100'000, 1})};
+    for (int64_t i = 0; i < 8; ++i) {
+      arguments.push_back(Tensor::FromVector<int64_t>({i == 5 ? fifth : i}));
+    }
+    return RunWith(f, std::move(arguments), pool.get()).status();
+  };
+  CHECK(run(7).ok());
+  CHECK(absl::StrContains(run(100'000).message(), "node 'pick5' (Gather)"));
 }
 
 TEST_CASE("replies from other threads are taken, in any order, and done comes once", "[executor]") {
