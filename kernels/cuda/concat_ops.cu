@@ -1,5 +1,6 @@
 // Concat, ConcatGrad and Split: joining and parting along one dimension. Any dtype.
 #include "kernels/cuda/op_list.h"
+#include "kernels/cuda/ranges.h"
 
 namespace coxswain::cuda {
 namespace {
@@ -17,16 +18,8 @@ struct Parts {
 
   // Where element i of the columns that these parts cover is in its part.
   COX_DEVICE T* Find(int64_t row, int64_t column) const {
-    int low = 0, high = count;  // the part is in [low, high)
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (begin[middle] <= column) {
-        low = middle;
-      } else {
-        high = middle;
-      }
-    }
-    return data[low] + row * (begin[low + 1] - begin[low]) + column - begin[low];
+    const int part = FindRange(begin, count, column);
+    return data[part] + row * (begin[part + 1] - begin[part]) + column - begin[part];
   }
 };
 

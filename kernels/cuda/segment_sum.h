@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/cuda/op.h"
+#include "kernels/cuda/ranges.h"
 
 namespace coxswain::cuda {
 
@@ -35,18 +36,7 @@ struct SumParts {
   COX_DEVICE uint32_t Nowhere(int part) const { return static_cast<uint32_t>(rows[part + 1] - 1); }
   // The part that has the place `at` of all entries, rows or chunks.
   COX_DEVICE int Find(const int64_t* begins, int64_t at) const {
-    int low = 0, high = count;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (begins[middle] <= at) {
-        low = middle;
-      } else {
-        high = middle;
-      }
-    }
-    // Parts without any begin where the next one does.
-    while (begins[low + 1] <= at) ++low;
-    return low;
+    return FindRange(begins, count, at);
   }
 
   static constexpr int64_t kChunk = 32;  // sorted entries that a thread adds up

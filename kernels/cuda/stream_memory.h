@@ -8,7 +8,6 @@
 
 #include <mutex>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace coxswain::cuda {

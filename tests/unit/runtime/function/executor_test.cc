@@ -379,6 +379,39 @@ TEST_CASE("kernels that run together on several threads give what they give alon
   }
 }
 
+// Counts the loops that are shared by several threads.
+class CountedLoops final : public env::ComputePool {
+ public:
+  void Schedule(absl::AnyInvocable<void()> task) override { pool_->Schedule(std::move(task)); }
+  void ParallelFor(int64_t n, int64_t grain,
+                   absl::FunctionRef<void(int64_t, int64_t)> body) override {
+    if (n > grain) ++loops;
+    pool_->ParallelFor(n, grain, body);
+  }
+  int threads() const override { return pool_->threads(); }
+  double busy_seconds() const override { return pool_->busy_seconds(); }
+
+  std::atomic<int> loops{0};
+
+ private:
+  const std::unique_ptr<env::ComputePool> pool_ = env::NewComputePool(3);
+};
+
+TEST_CASE("kernels that have much to do run together, others one after the other", "[executor]") {
+  for (const int64_t size : {int64_t{100}, int64_t{100'000}}) {
+    CountedLoops pool;
+    graph::GraphBuilder b("f", &ClusterOps());
+    const Output rows = b.Argument("rows", DType::kF32, Shape{size, 1});
+    const Output ids = b.Argument("ids", DType::kI64, Shape{1});
+    for (int i = 0; i < 8; ++i) b.Result(absl::StrCat("y", i), b.Op("Gather", {rows, ids}));
+    const auto found =
+        RunWith(MustCompile(&b),
+                {Tensor(DType::kF32, Shape{size, 1}), Tensor::FromVector<int64_t>({3})}, &pool);
+    CHECK(found.ok());
+    CHECK(pool.loops == (size > 1000 ? 1 : 0));
+  }
+}
+
 TEST_CASE("an error of one of many kernels that run together names its node", "[executor]") {
   auto pool = env::NewComputePool(3);
   graph::GraphBuilder b("f", &ClusterOps());
