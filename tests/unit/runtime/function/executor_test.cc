@@ -402,23 +402,29 @@ TEST_CASE("kernels that have much to do run together, others one after the other
     CountedLoops pool;
     graph::GraphBuilder b("f", &ClusterOps());
     const Output rows = b.Argument("rows", DType::kF32, Shape{size, 1});
-    const Output ids = b.Argument("ids", DType::kI64, Shape{1});
-    for (int i = 0; i < 8; ++i) b.Result(absl::StrCat("y", i), b.Op("Gather", {rows, ids}));
-    const auto found =
-        RunWith(MustCompile(&b),
-                {Tensor(DType::kF32, Shape{size, 1}), Tensor::FromVector<int64_t>({3})}, &pool);
+    std::vector<Tensor> arguments = {Tensor(DType::kF32, Shape{size, 1})};
+    std::vector<Output> ids;  // first, so that all kernels are ready at the same time
+    for (int64_t i = 0; i < 8; ++i) {
+      ids.push_back(b.Argument(absl::StrCat("ids", i), DType::kI64, Shape{1}));
+      arguments.push_back(Tensor::FromVector<int64_t>({i}));
+    }
+    for (int i = 0; i < 8; ++i) b.Result(absl::StrCat("y", i), b.Op("Gather", {rows, ids[i]}));
+    const auto found = RunWith(MustCompile(&b), std::move(arguments), &pool);
     CHECK(found.ok());
     CHECK(pool.loops == (size > 1000 ? 1 : 0));
   }
 }
 
 TEST_CASE("an error of one of many kernels that run together names its node", "[executor]") {
-  auto pool = env::NewComputePool(3);
+  CountedLoops pool;
   graph::GraphBuilder b("f", &ClusterOps());
   const Output rows = b.Argument("rows", DType::kF32, Shape{100'000, 1});
+  std::vector<Output> ids;
   for (int i = 0; i < 8; ++i) {
-    const Output ids = b.Argument(absl::StrCat("ids", i), DType::kI64, Shape{1});
-    b.Result(absl::StrCat("y", i), b.Op("Gather", {rows, ids}, {}, absl::StrCat("pick", i)));
+    ids.push_back(b.Argument(absl::StrCat("ids", i), DType::kI64, Shape{1}));
+  }
+  for (int i = 0; i < 8; ++i) {
+    b.Result(absl::StrCat("y", i), b.Op("Gather", {rows, ids[i]}, {}, absl::StrCat("pick", i)));
   }
   const Compiled f = MustCompile(&b);
   const auto run = [&](int64_t fifth) {
@@ -426,10 +432,11 @@ TEST_CASE("an error of one of many kernels that run together names its node", "[
     for (int64_t i = 0; i < 8; ++i) {
       arguments.push_back(Tensor::FromVector<int64_t>({i == 5 ? fifth : i}));
     }
-    return RunWith(f, std::move(arguments), pool.get()).status();
+    return RunWith(f, std::move(arguments), &pool).status();
   };
   CHECK(run(7).ok());
   CHECK(absl::StrContains(run(100'000).message(), "node 'pick5' (Gather)"));
+  CHECK(pool.loops == 2);
 }
 
 TEST_CASE("replies from other threads are taken, in any order, and done comes once", "[executor]") {
