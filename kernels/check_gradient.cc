@@ -63,30 +63,44 @@ absl::Status InferCheckGradient(graph::InferenceContext* c) {
   return absl::OkStatus();
 }
 
-std::string Number(const Tensor& values, int64_t at) {
-  double number = 0;
+double Number(const Tensor& values, int64_t at) {
   switch (values.dtype()) {
     case DType::kF32:
-      number = values.data<float>()[at];
-      break;
+      return values.data<float>()[at];
     case DType::kF64:
-      number = values.data<double>()[at];
-      break;
+      return values.data<double>()[at];
     default:
-      number = values.data<BFloat16>()[at].ToFloat();
+      return values.data<BFloat16>()[at].ToFloat();
   }
-  return std::isnan(number) ? "NaN" : number > 0 ? "infinite" : "minus infinite";
 }
 
 // `where`: of what this is.
-absl::Status Error(absl::string_view what, absl::string_view where, const Tensor& values,
-                   int64_t at, const NotFinite& detail) {
-  return WithNotFinite(absl::InvalidArgumentError(absl::StrCat(
-                           what, " of ", where, " is ", Number(values, at), "; it is not applied")),
+absl::Status Error(absl::string_view what, absl::string_view where, double number,
+                   const NotFinite& detail) {
+  const char* const is = std::isnan(number) ? "NaN" : number > 0 ? "infinite" : "minus infinite";
+  return WithNotFinite(absl::InvalidArgumentError(
+                           absl::StrCat(what, " of ", where, " is ", is, "; it is not applied")),
                        detail);
 }
 
 std::string Variable(const std::string& name) { return absl::StrCat("variable '", name, "'"); }
+
+// `id`: of the shard's row, where there are ids.
+absl::Status ErrorOf(const Target& target, std::optional<int64_t> id, double number) {
+  if (!id) {
+    return Error(target.what, Variable(target.variable), number, {target.variable, std::nullopt});
+  }
+  const int64_t global = target.ids.Global(*id);
+  return Error(target.what, absl::StrCat("table '", target.variable, "', id ", global), number,
+               {target.variable, global});
+}
+
+// Of one that ran on a device.
+absl::Status NotFiniteOnDevice(const graph::Node& node, int64_t id, double number) {
+  const bool by_id = node.inputs.size() == 2;
+  ASSIGN_OR_RETURN(const Target target, ParseTarget(node.attrs, by_id));
+  return ErrorOf(target, by_id ? std::optional<int64_t>(id) : std::nullopt, number);
+}
 
 class CheckGradientKernel final : public graph::Kernel {
  public:
@@ -104,8 +118,7 @@ class CheckGradientKernel final : public graph::Kernel {
  private:
   absl::Status Found(const graph::KernelContext& context, int64_t at) const {
     const Tensor& values = context.input(0);
-    NotFinite detail{target_.variable, std::nullopt};
-    std::string where = Variable(target_.variable);
+    std::optional<int64_t> id;
     if (context.num_inputs() == 2) {
       RETURN_IF_ERROR(WantDType(context, 1, {DType::kI64}));
       RETURN_IF_ERROR(WantRank(context, 1, 1));
@@ -116,10 +129,9 @@ class CheckGradientKernel final : public graph::Kernel {
                                                        values.shape().ToString()));
       }
       const int64_t row = at / (values.num_elements() / values.dim(0));
-      detail.id = target_.ids.Global(ids.data<int64_t>()[row]);
-      where = absl::StrCat("table '", target_.variable, "', id ", *detail.id);
+      id = ids.data<int64_t>()[row];
     }
-    return Error(target_.what, where, values, at, detail);
+    return ErrorOf(target_, id, Number(values, at));
   }
 
   const Target target_;
@@ -130,7 +142,7 @@ class CheckGradientKernel final : public graph::Kernel {
 absl::Status CheckWholeGradient(const std::string& variable, const Tensor& gradient) {
   const int64_t at = FindNotFinite(gradient.dtype(), gradient.raw(), gradient.num_elements());
   if (at < 0) return absl::OkStatus();
-  return Error(Target().what, Variable(variable), gradient, at, {variable, std::nullopt});
+  return Error(Target().what, Variable(variable), Number(gradient, at), {variable, std::nullopt});
 }
 
 void RegisterCheckGradient(graph::OpRegistry* registry) {
@@ -139,8 +151,11 @@ void RegisterCheckGradient(graph::OpRegistry* registry) {
        .min_inputs = 1,
        .max_inputs = 2,
        .on_host = true,
+       .on_device_for_gpu_rows = true,
+       .passes_on = true,
        .not_differentiable = true,
        .infer = InferCheckGradient,
+       .not_finite = NotFiniteOnDevice,
        .attrs = {"variable", kWhatAttr, "strategy", "index", "count", "rows", "row_begin"}});
   registry->RegisterKernel(
       "CheckGradient",

@@ -15,14 +15,15 @@
 //
 // Attributes: shard (its number), variable (its name, for people), and for the two that read: dtype
 // and shape of the shard, and averages (false when it is left out): the moving averages are read
-// instead of the values. Ids are local to the shard. With wire_dtype bf16 what is read of f32
-// travels rounded to it, to nearest; ApplyDense and ApplySparse take bf16 for f32. The ops that
-// change a shard have no output, but for one: they stage an update, which is applied with all
-// others of the segment at its end. ApplyDense and ApplySparse have an attribute rate, too (1 when
-// it is left out), by which the optimizer multiplies its learning rate. The attribute update of ops
-// that change a shard (0 when it is left out) tells several updates of one shard apart;
-// NumberUpdates sets it. The ops that read have no gradient function: gradients are taken with
-// respect to what they return.
+// instead of the values. on_gpu of GatherShard and ApplySparse: the rows are in the memory of a GPU
+// (function::kOnGpuAttr), where they and gradients may stay. Ids are local to the shard. With
+// wire_dtype bf16 what is read of f32 travels rounded to it, to nearest; ApplyDense and ApplySparse
+// take bf16 for f32. The ops that change a shard have no output, but for one: they stage an update,
+// which is applied with all others of the segment at its end. ApplyDense and ApplySparse have an
+// attribute rate, too (1 when it is left out), by which the optimizer multiplies its learning rate.
+// The attribute update of ops that change a shard (0 when it is left out) tells several updates of
+// one shard apart; NumberUpdates sets it. The ops that read have no gradient function: gradients
+// are taken with respect to what they return.
 
 #include <cmath>
 #include <memory>
@@ -37,6 +38,7 @@
 #include "kernels/validate.h"
 #include "runtime/base/status.h"
 #include "runtime/function/number_updates.h"
+#include "runtime/function/partition.h"
 #include "runtime/graph/kernel.h"
 
 namespace coxswain::kernels {
@@ -119,15 +121,17 @@ Tensor Widened(const Tensor& bf16) {
 // Reads the shard, or the rows that input 0 names.
 class ReadKernel final : public graph::Kernel {
  public:
-  ReadKernel(ShardTarget target, TensorType type, DType wire)
-      : target_(std::move(target)), type_(std::move(type)), wire_(wire) {}
+  ReadKernel(ShardTarget target, TensorType type, DType wire, bool on_gpu)
+      : target_(std::move(target)), type_(std::move(type)), wire_(wire), on_gpu_(on_gpu) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(graph::VariableAccess * shards, ShardsOf(*context));
     const bool whole = context->num_inputs() == 0;
     if (!whole) RETURN_IF_ERROR(WantIds(*context));
-    absl::StatusOr<Tensor> value =
-        whole ? ReadTarget(shards, target_) : GatherTarget(shards, target_, context->input(0));
+    absl::StatusOr<Tensor> value = whole ? ReadTarget(shards, target_)
+                                   : on_gpu_
+                                       ? shards->GatherForDevice(target_.shard, context->input(0))
+                                       : GatherTarget(shards, target_, context->input(0));
     if (!value.ok()) return Named(value.status(), target_);
     Shape wanted = type_.shape;
     if (!whole) wanted.set_dim(0, context->input(0).dim(0));
@@ -145,6 +149,7 @@ class ReadKernel final : public graph::Kernel {
   const ShardTarget target_;
   const TensorType type_;
   const DType wire_;
+  const bool on_gpu_;  // and they are wanted as they are
 };
 
 bool TakesGradient(graph::Update::Kind kind) {
@@ -259,22 +264,24 @@ void AddFetchAdd(graph::OpRegistry* registry) {
 
 void RegisterRead(graph::OpRegistry* registry, const char* name, int inputs,
                   absl::Status (*infer)(graph::InferenceContext*)) {
-  registry->Register(
-      {.name = name,
-       .min_inputs = inputs,
-       .max_inputs = inputs,
-       .stateful = true,
-       .on_parameter_server = true,
-       .not_differentiable = true,
-       .infer = infer,
-       .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype", kAveragesAttr}});
+  registry->Register({.name = name,
+                      .min_inputs = inputs,
+                      .max_inputs = inputs,
+                      .stateful = true,
+                      .on_parameter_server = true,
+                      .not_differentiable = true,
+                      .infer = infer,
+                      .attrs = {"shard", "variable", "dtype", "shape", "wire_dtype", kAveragesAttr,
+                                function::kOnGpuAttr}});
   registry->RegisterKernel(
       name, [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ShardTarget target, ParseShardTarget(node.attrs));
         ASSIGN_OR_RETURN(TensorType type, ParseShardType(node.attrs));
         ASSIGN_OR_RETURN(const DType wire, ParseWireDType(node.attrs, type.dtype));
+        const bool on_gpu = graph::AttrOr<bool>(node.attrs, function::kOnGpuAttr, false) &&
+                            wire == type.dtype && !target.averages;
         return std::unique_ptr<graph::Kernel>(
-            new ReadKernel(std::move(target), std::move(type), wire));
+            new ReadKernel(std::move(target), std::move(type), wire, on_gpu));
       });
 }
 
@@ -283,6 +290,7 @@ void RegisterUpdate(graph::OpRegistry* registry, const char* name, graph::Update
   const bool average = kind == graph::Update::Kind::kAssignMovingAverage;
   std::vector<std::string> attrs = {"shard", "variable", function::kUpdateAttr};
   if (TakesGradient(kind) || average) attrs.push_back(kRateAttr);
+  if (kind == graph::Update::Kind::kSparse) attrs.push_back(function::kOnGpuAttr);
   registry->Register({.name = name,
                       .min_inputs = rows ? 2 : 1,
                       .max_inputs = (rows ? 2 : 1) + (TakesGradient(kind) ? 1 : 0),

@@ -31,6 +31,7 @@
   X(ranking_losses, RegisterRankingLosses)       \
   X(reduce_ops, RegisterReduceOps)               \
   X(reshape_ops, RegisterReshapeOps)             \
+  X(row_block_ops, RegisterRowBlockOps)          \
   X(row_ops, RegisterRowOps)                     \
   X(sampled_softmax, RegisterSampledSoftmax)     \
   X(sequence_ops, RegisterSequenceOps)           \

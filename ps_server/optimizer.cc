@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,7 @@ class Optimizer::Loops {
                    const Sweep<float>& sweep) const = 0;
   virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block,
                    const Sweep<double>& sweep) const = 0;
+  virtual std::vector<float> RuleNumbers(const kernels::OptimizerStep& step) const = 0;
 };
 
 template <typename O>
@@ -52,6 +55,14 @@ class Optimizer::LoopsOf final : public Loops {
   void Run(const kernels::OptimizerStep& step, const RowBlock& block,
            const Sweep<double>& sweep) const override {
     optimizer_internal::RunSweep<O, double>(optimizer_, step, block, sweep);
+  }
+  std::vector<float> RuleNumbers(const kernels::OptimizerStep& step) const override {
+    const auto rule = optimizer_.template RuleOf<float>(step);
+    static_assert(std::is_trivially_copyable_v<decltype(rule)> &&
+                  sizeof(rule) % sizeof(float) == 0);
+    std::vector<float> numbers(sizeof(rule) / sizeof(float));
+    std::memcpy(numbers.data(), &rule, sizeof(rule));
+    return numbers;
   }
 
  private:
@@ -124,6 +135,11 @@ void Optimizer::ApplyToAll(const RowBlock& block, int64_t rows,
   const std::vector<T> zeros(static_cast<size_t>(block.width));
   loops_->Run(StepOf(t, staleness, rate), block,
               Sweep<T>{rows, named.data(), static_cast<int64_t>(named.size()), zeros.data()});
+}
+
+std::vector<float> Optimizer::RuleNumbers(int64_t t, int64_t staleness, double rate) const {
+  COX_CHECK(!none(), "a gradient for a shard without an optimizer");
+  return loops_->RuleNumbers(StepOf(t, staleness, rate));
 }
 
 template <typename T>

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -74,6 +75,10 @@ class Optimizer {
   template <typename T>
   void ApplyToAll(const RowBlock& block, int64_t rows, absl::Span<const RowGradient<T>> named,
                   int64_t t, int64_t staleness = 0, double rate = 1) const;
+
+  // The bytes of the rule with which Apply<float> would run, for kernels/row_block_ops.cc. Not for
+  // none.
+  std::vector<float> RuleNumbers(int64_t t, int64_t staleness, double rate) const;
 
   // As Apply, but adds the values to the weights; slots do not change.
   template <typename T>

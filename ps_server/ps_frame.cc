@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/device/device_runtime.h"
 
 namespace coxswain::ps {
 namespace {
@@ -316,6 +317,9 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const Segment& of,
                                                          SegmentTransaction::Stores stores) {
   const function::SegmentRequest& request = of.request;
   SegmentTransaction transaction(std::move(stores));
+  if (context_->in_process && request.rows_on >= 0) {
+    transaction.TakeRowsOn({DeviceType::kGpu, static_cast<int16_t>(request.rows_on)});
+  }
   transaction.CountStaleness({request.closure, request.attempt, request.step}, &of.plan->updated);
   trace::TraceRecorder* const trace = context_->trace;
   const trace::TraceScope segment(trace, trace::SpanKind::kSegment, request.closure, request.step);
@@ -397,6 +401,11 @@ function::SegmentReply PsFrame::ReplyOf(Segment* segment) const {
 }
 
 absl::Status PsFrame::Refused(const absl::Status& why) const {
+  // Of a GPU of this PS, not of the worker's; and this PS is about to end.
+  if (device::IsDeviceLost(why)) {
+    return WithDetail(absl::UnavailableError(absl::StrCat(context_->task, ": ", why.message())),
+                      {ErrorCause::kTaskLost, true, context_->task, context_->incarnation});
+  }
   absl::Status status = Annotate(why, context_->task);
   if (GetDetail(status)) return status;
   return WithDetail(std::move(status),

@@ -53,7 +53,8 @@ struct FrameContext {
   env::Env* env = nullptr;
   trace::TraceRecorder* trace = nullptr;
   cluster::PendingTasks* tasks = nullptr;
-  std::string task;  // name of this PS
+  std::string task;         // name of this PS
+  bool in_process = false;  // workers are in this process: rows may stay on a GPU
   Incarnation incarnation = 0;
   std::vector<std::unique_ptr<Lane>> lanes;
 };

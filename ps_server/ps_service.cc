@@ -52,12 +52,15 @@ struct PsService::PsPeer final : Peer {
 };
 
 PsService::PsService(env::Env* env, net::Transport* transport, const graph::OpRegistry* registry,
-                     cluster::DaemonOptions options, int lanes)
-    : cluster::Daemon(env, transport, std::move(options)), registry_(registry) {
+                     cluster::DaemonOptions daemon_options, int lanes)
+    : cluster::Daemon(env, transport, std::move(daemon_options)),
+      registry_(registry),
+      row_devices_(options().open_devices, options().task, registry, options().device_lost) {
   frames_.env = env;
   frames_.trace = trace();
   frames_.tasks = &tasks_;
   frames_.task = TaskName();
+  frames_.in_process = transport->in_process();
   frames_.incarnation = incarnation();
   const int count = lanes > 0 ? lanes : std::max(1, env->pool()->threads());
   for (int i = 0; i < count; ++i) {
@@ -333,6 +336,7 @@ void PsService::FillStatus(proto::TaskStatus* status) {
   }
   status->set_compute_seconds(env()->pool()->busy_seconds());
   status->set_threads(env()->pool()->threads());
+  for (const std::string& name : row_devices_.names()) status->add_gpus(name);
 }
 
 // Lanes fill in what they know; the loop puts it together.

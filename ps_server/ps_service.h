@@ -24,6 +24,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "ps_server/device_rows.h"
 #include "ps_server/lane_save.h"
 #include "ps_server/ps_frame.h"
 #include "ps_server/shard_file.h"
@@ -105,6 +106,9 @@ class PsService final : public cluster::Daemon {
   // Errors: AlreadyExists with another spec.
   absl::StatusOr<bool> HasShard(const proto::ShardSpec& spec) const;
   void CreateShards(const proto::CreateShards& request, Reply reply);
+  // Why a shard was not made: by what was asked for (FailedPrecondition: a GPU), or by other
+  // things.
+  absl::Status Unmade(const absl::Status& why) const;
   void OnShardsMade(const Stamp& stamp, absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards,
                     const Reply& reply);
   void RestoreShards(const proto::RestoreShards& request, Reply reply);
@@ -120,6 +124,7 @@ class PsService final : public cluster::Daemon {
   void RunFrame(PsPeer* peer, net::Message message, bool counted);
 
   const graph::OpRegistry* registry_;
+  RowDevices row_devices_;  // of shards, in whichever lane
   cluster::PendingTasks tasks_;
   FrameContext frames_;
   Published<PsDirectory> directory_;

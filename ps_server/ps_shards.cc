@@ -178,9 +178,9 @@ void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
     absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards =
         std::vector<std::unique_ptr<Shard>>();
     for (const proto::ShardSpec& spec : specs) {
-      auto shard = Shard::Create(spec);
+      auto shard = Shard::Create(spec, Shard::Fill::kInitialize, &row_devices_);
       if (!shard.ok()) {
-        shards = shard.status();
+        shards = Unmade(shard.status());
         break;
       }
       shards->push_back(*std::move(shard));
@@ -189,6 +189,12 @@ void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
         [this, token = std::move(token), stamp, shards = std::move(shards),
          reply = std::move(reply)]() mutable { OnShardsMade(stamp, std::move(shards), reply); });
   });
+}
+
+absl::Status PsService::Unmade(const absl::Status& why) const {
+  const absl::Status status = Annotate(why, TaskName());
+  if (!absl::IsFailedPrecondition(why)) return status;
+  return WithDetail(status, {ErrorCause::kConfiguration, false, TaskName(), incarnation()});
 }
 
 void PsService::OnShardsMade(const Stamp& stamp,
@@ -220,7 +226,7 @@ void PsService::RestoreShards(const proto::RestoreShards& request, Reply reply) 
   if (!token) return;  // the service ends
   for (int i = 0; i < count; ++i) {
     env()->pool()->Schedule([this, token, restore, i, saved = request.shards(i)] {
-      auto shard = LoadShard(env()->files(), saved);
+      auto shard = LoadShard(env()->files(), saved, &row_devices_);
       loop()->Post([this, token, restore, i, shard = std::move(shard)]() mutable {
         restore->shards[static_cast<size_t>(i)] = std::move(shard);
         if (--restore->left == 0) OnShardsRead(restore.get());

@@ -1,5 +1,6 @@
-// A shard made and filled, restored, and copied on write for a snapshot. Rows, updates, hash tables
-// and loading are in shard_rows.cc, shard_update.cc, shard_hash.cc and shard_load.cc.
+// A shard made and filled, restored, and copied on write for a snapshot. Rows, updates, hash
+// tables, rows in the memory of a GPU and loading are in shard_rows.cc, shard_update.cc,
+// shard_hash.cc, shard_device.cc and shard_load.cc.
 #include "ps_server/shard.h"
 
 #include <algorithm>
@@ -57,13 +58,15 @@ Shard::Shard(proto::ShardSpec spec, ShardLayout layout, Optimizer optimizer)
     : spec_(std::move(spec)),
       layout_(std::move(layout)),
       optimizer_(std::move(optimizer)),
-      plan_(PlanParts(layout_, optimizer_, table())),
+      plan_(
+          PlanParts(layout_, optimizer_, table(), WantsGpu(spec_) ? RowsIn::kGpu : RowsIn::kHost)),
       touched_(plan_.Find(kTouchedPart)),
       averages_(plan_.Find(kEmaPart)) {}
 
 Shard::~Shard() = default;
 
-absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spec, Fill fill) {
+absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spec, Fill fill,
+                                                     RowDevices* devices) {
   ASSIGN_OR_RETURN(ShardLayout layout, ShardLayout::Create(spec));
   const proto::VariableSpec& variable = spec.variable();
   ASSIGN_OR_RETURN(const Initializer initializer,
@@ -81,6 +84,12 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
   }
   if (const absl::Status rounding = CheckRounding(variable); !rounding.ok()) {
     return shard->Invalid(rounding.message());
+  }
+  if (WantsGpu(spec)) {
+    RETURN_IF_ERROR(shard->CheckForGpu());
+    RETURN_IF_ERROR(shard->AllocateOnGpu(devices));
+    RETURN_IF_ERROR(shard->FillOnGpu(fill == Fill::kInitialize ? &initializer : nullptr));
+    return shard;
   }
   if (shard->layout_.hashed()) {
     absl::StatusOr<std::unique_ptr<HashRows>> hash = HashRows::Create(spec, shard->plan_);
@@ -159,12 +168,13 @@ void Shard::FillWeights(const Initializer& initializer) {
 
 int64_t Shard::memory_bytes() const {
   if (hash_ != nullptr) return hash_->memory_bytes();
-  size_t bytes = memory_.rows.size() + memory_.side.size();
+  size_t bytes = memory_.rows.size() + memory_.side.size() + (gpu_ == nullptr ? 0 : gpu_->bytes());
   for (const Tensor& tensor : dense_) bytes += tensor.bytes();
   return static_cast<int64_t>(bytes);
 }
 
 PartPlace Shard::Place(int part) const {
+  COX_CHECK(!OnGpu(part), "part ", this->part(part).name, " is in the memory of a GPU");
   const size_t at = static_cast<size_t>(part);
   if (table()) return PlaceOf(plan_, memory_, at);
   return {static_cast<char*>(dense_[at].buffer().data()), plan_.parts[at].row_bytes()};

@@ -19,6 +19,7 @@
 #include "protos/control.pb.h"
 #include "protos/variable.pb.h"
 #include "ps_server/averages.h"
+#include "ps_server/device_rows.h"
 #include "ps_server/hash_rows.h"
 #include "ps_server/optimizer.h"
 #include "ps_server/shard_layout.h"
@@ -43,8 +44,11 @@ class Shard {
 
   // Errors: InvalidArgument for a spec that ShardLayout, Initializer or Optimizer refuses, and for
   // an optimizer on an integer variable; ResourceExhausted.
+  // For rows in the memory of a GPU also FailedPrecondition where there is none; `devices`, which
+  // may be null, must outlive the shard.
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const proto::ShardSpec& spec,
-                                                       Fill fill = Fill::kInitialize);
+                                                       Fill fill = Fill::kInitialize,
+                                                       RowDevices* devices = nullptr);
   ~Shard();
   Shard(const Shard&) = delete;
   Shard& operator=(const Shard&) = delete;
@@ -62,8 +66,10 @@ class Shard {
   int parts() const { return static_cast<int>(plan_.parts.size()); }
   const PartPlan& plan() const { return plan_; }
   const ShardPart& part(int part) const { return plan_.parts[static_cast<size_t>(part)]; }
-  // Memory of weights and slots, including padding.
+  // Memory of weights and slots, including padding, on the host and the device.
   int64_t memory_bytes() const;
+  // The GPU that has weights and slots; the CPU.
+  Device rows_on() const { return gpu_ == nullptr ? Device{} : gpu_->device(); }
 
   // The weights, of the shard's shape: a handle for a dense variable (an update that finds it held
   // copies first), a copy for a table.
@@ -76,6 +82,8 @@ class Shard {
   // In a hash table, an id without a row reads its initial value, and gets no row. Errors:
   // InvalidArgument for ids of another dtype or rank, out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> Gather(const Tensor& ids) const;
+  // The same in the memory of the GPU that has the rows, see DeviceRows::Gather. Only there.
+  absl::StatusOr<Tensor> GatherOnDevice(const Tensor& ids) const;
 
   // A copy of rows [begin, begin + n) of a part: [n, row...], or [n] for a part of one value per
   // row; for a scalar [1]. Errors: InvalidArgument for rows or a part out of range, or above
@@ -141,6 +149,24 @@ class Shard {
  private:
   friend class ShardSnapshot;
   Shard(proto::ShardSpec spec, ShardLayout layout, Optimizer optimizer);
+
+  // Of an update with gradients: its number, how late it is, and by what its learning rate is
+  // multiplied.
+  struct Numbers {
+    int64_t t = 0, staleness = 0;
+    double rate = 1;
+  };
+
+  // Rows in the memory of a GPU (shard_device.cc).
+  static bool WantsGpu(const proto::ShardSpec& spec);
+  absl::Status CheckForGpu() const;
+  absl::Status AllocateOnGpu(RowDevices* devices);
+  absl::Status FillOnGpu(const Initializer* initializer);
+  bool OnGpu(int part) const { return gpu_ != nullptr && !this->part(part).side; }
+  absl::Status ReadFromGpu(int64_t begin, int64_t n, int part, char* to) const;
+  absl::Status CheckGpuUpdate(const graph::Update& update) const;
+  void ApplyOnGpu(const graph::Update& update, const Numbers& at);
+
   absl::Status AllocateParts();
   void FillParts();
   void FillWeights(const Initializer& initializer);
@@ -159,12 +185,6 @@ class Shard {
   };
   void UpdateAverages(absl::Span<const Named> changed);
   absl::StatusOr<Tensor> GatherPart(const Tensor& ids, int part) const;
-  // Of an update with gradients: its number, how late it is, and by what its learning rate is
-  // multiplied.
-  struct Numbers {
-    int64_t t = 0, staleness = 0;
-    double rate = 1;
-  };
   template <typename T>
   void ApplyOne(const graph::Update& update, const Numbers& at);
   template <typename T>
@@ -209,6 +229,7 @@ class Shard {
   int touched_ = -1;                        // table: the part's number
   int averages_ = -1;                       // the same
   TableMemory memory_;                      // table: all parts of all rows
+  std::shared_ptr<DeviceRows> gpu_;         // table: the block of rows instead of memory_.rows
   std::unique_ptr<HashRows> hash_;          // hash table
   std::optional<Initializer> initializer_;  // hash table
   std::vector<HashRows::NewRow> made_;      // scratch

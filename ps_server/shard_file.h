@@ -57,6 +57,8 @@ struct LoadedShard {
 // must not be called on a loop. Errors, which name the file: NotFound; DataLoss when it cannot be
 // read, or when size, checksum, tensors, rows, counters or ledger differ from what was saved; those
 // of Shard::Create.
-absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved);
+// `devices`: see Shard::Create.
+absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved,
+                                      RowDevices* devices = nullptr);
 
 }  // namespace coxswain::ps

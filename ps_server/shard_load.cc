@@ -148,9 +148,11 @@ class Loader {
 
 }  // namespace
 
-absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved) {
+absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved,
+                                      RowDevices* devices) {
   LoadedShard loaded;
-  absl::StatusOr<std::unique_ptr<Shard>> shard = Shard::Create(saved.shard(), Shard::Fill::kZeros);
+  absl::StatusOr<std::unique_ptr<Shard>> shard =
+      Shard::Create(saved.shard(), Shard::Fill::kZeros, devices);
   if (!shard.ok()) return Annotate(shard.status(), saved.file());
   loaded.shard = *std::move(shard);
   if (saved.has_hash() != (loaded.shard->hash() != nullptr)) {

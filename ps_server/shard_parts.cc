@@ -42,6 +42,22 @@ void PlaceParts(PartPlan* plan) {
   plan->side_stride = alone;
 }
 
+// Weights and slots in the block of rows, in f32 and without gaps, as kernels/row_block_ops.cc has
+// them; the others beside.
+void PlaceForGpu(int in_block, PartPlan* plan) {
+  constexpr size_t kRowsBegin = 16;  // addresses that vectors of four floats can be read from
+  size_t offset = 0, beside = 0;
+  for (size_t p = 0; p < plan->parts.size(); ++p) {
+    ShardPart& part = plan->parts[p];
+    part.side = static_cast<int>(p) >= in_block;
+    size_t* const end = part.side ? &beside : &offset;
+    part.offset = RoundUp(*end, SizeOf(part.dtype));
+    *end = part.offset + part.row_bytes();
+  }
+  plan->row_stride = RoundUp(offset, kRowsBegin);
+  plan->side_stride = RoundUp(beside, 8);
+}
+
 }  // namespace
 
 int PartPlan::Find(absl::string_view name) const {
@@ -51,7 +67,8 @@ int PartPlan::Find(absl::string_view name) const {
   return -1;
 }
 
-PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool table) {
+PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool table,
+                   RowsIn rows_in) {
   PartPlan plan;
   plan.parts.push_back({"weights", layout.dtype(), layout.row_elements()});
   for (int slot = 0; slot < optimizer.slots(); ++slot) {
@@ -73,7 +90,11 @@ PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool t
     }
   }
   plan.parts.push_back({kTouchedPart, DType::kI64, 1, /*per_row=*/true});
-  PlaceParts(&plan);
+  if (rows_in == RowsIn::kGpu) {
+    PlaceForGpu(1 + optimizer.slots(), &plan);
+  } else {
+    PlaceParts(&plan);
+  }
   return plan;
 }
 

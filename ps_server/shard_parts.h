@@ -17,7 +17,9 @@
 // Tables keep the wide parts of a row side by side, so that an update touches neighbouring memory,
 // in strides that do not straddle cache lines needlessly. Parts of one value follow after them if
 // that takes no more memory than a separate block, the "side"; else they are in that block, again
-// row by row. Dense variables keep each part contiguous.
+// row by row. Where the rows are in the memory of a GPU, weights and slots are there and all other
+// parts in the side, which is always in that of the host. Dense variables keep each part
+// contiguous.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +70,9 @@ struct PartPlan {
   int Find(absl::string_view name) const;
 };
 
-PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool table);
+enum class RowsIn : uint8_t { kHost, kGpu };
+PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool table,
+                   RowsIn rows_in = RowsIn::kHost);
 
 // The memory of a table. Copies share the rows.
 struct TableMemory {

@@ -1,6 +1,8 @@
 // Reading and writing a shard's rows.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/row_copy.h"
@@ -59,6 +61,10 @@ absl::StatusOr<Tensor> Shard::GatherPart(const Tensor& ids, int part_index) cons
     return Invalid(absl::StrCat(n, " rows of ", row_bytes, " bytes in one gather are above ",
                                 kMaxReadBytes, " bytes"));
   }
+  if (gpu_ != nullptr) {
+    ASSIGN_OR_RETURN(const Tensor rows, gpu_->GatherToHost(ids.values<int64_t>()));
+    return rows.Reshaped(layout_.RowsShape(n));
+  }
   Tensor rows(layout_.value_dtype(), layout_.RowsShape(n));
   if (hash_ != nullptr) {
     GatherIds(ids.values<int64_t>(), part_index, rows.mutable_data<float>());
@@ -84,6 +90,10 @@ absl::StatusOr<Tensor> Shard::ReadRows(int64_t begin, int64_t n, int part_index)
                                 " bytes: read them in ranges"));
   }
   Tensor rows(read.dtype, read.RowsShape(layout_, n));
+  if (OnGpu(part_index)) {
+    RETURN_IF_ERROR(ReadFromGpu(begin, n, part_index, static_cast<char*>(rows.mutable_raw())));
+    return rows;
+  }
   const PartPlace from = Place(part_index);
   char* to = static_cast<char*>(rows.mutable_raw());
   const char* first = from.Row(begin);
@@ -106,8 +116,15 @@ absl::Status Shard::WriteRows(int64_t begin, const Tensor& values, int part_inde
   RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
   PrepareRange(begin, n);
   const size_t row_bytes = written.row_bytes();
-  const PartPlace to = Place(part_index);
   const char* from = static_cast<const char*>(rows.raw());
+  if (OnGpu(part_index)) {
+    std::vector<int64_t> list(static_cast<size_t>(n));
+    std::iota(list.begin(), list.end(), begin);
+    RETURN_IF_ERROR(gpu_->Write(list, written.offset, row_bytes, from));
+    TouchRange(begin, n);
+    return absl::OkStatus();
+  }
+  const PartPlace to = Place(part_index);
   for (int64_t r = begin; r < begin + n; ++r, from += row_bytes) {
     std::memcpy(to.Row(r), from, row_bytes);
   }
@@ -123,6 +140,12 @@ absl::Status Shard::WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& row
   const ShardPart& written = part(part_index);
   RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
   PrepareChange(ids.data(), n);
+  if (OnGpu(part_index)) {
+    RETURN_IF_ERROR(gpu_->Write(ids, written.offset, written.row_bytes(),
+                                static_cast<const char*>(rows.raw())));
+    Touch(ids.data(), n);
+    return absl::OkStatus();
+  }
   const PartPlace to = Place(part_index);
   ScatterRows(to.data, to.stride, written.row_bytes(), ids.data(), n,
               static_cast<const char*>(rows.raw()));

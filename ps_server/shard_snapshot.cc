@@ -1,11 +1,16 @@
+// Rows that are kept before they change, on the host and from a GPU; then reading: ranges, bytes,
+// lists of rows.
 #include "ps_server/shard_snapshot.h"
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/shard.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/status.h"
 
 namespace coxswain::ps {
 namespace {
@@ -29,7 +34,8 @@ ShardSnapshot::ShardSnapshot(const Shard& shard)
       applied_(shard.applied_),
       gradient_steps_(shard.gradient_steps_),
       dense_(shard.dense_),
-      memory_(shard.memory_) {
+      memory_(shard.memory_),
+      gpu_(shard.gpu_) {
   if (!shard.table()) return;
   if (shard.hash_ != nullptr) {
     hash_ = shard.hash_->State();
@@ -47,21 +53,50 @@ char* ShardSnapshot::KeptRow(uint32_t number) const {
 }
 
 void ShardSnapshot::Preserve(const int64_t* ids, int64_t n) {
+  if (gpu_ != nullptr) return PreserveFromGpu({ids, ids + n});
   for (int64_t i = 0; i < n; ++i) PreserveRow(ids[i]);
 }
 
 void ShardSnapshot::PreserveRange(int64_t begin, int64_t n) {
+  if (gpu_ != nullptr) {
+    std::vector<int64_t> rows(static_cast<size_t>(n));
+    std::iota(rows.begin(), rows.end(), begin);
+    return PreserveFromGpu(rows);
+  }
   for (int64_t row = begin; row < begin + n; ++row) PreserveRow(row);
+}
+
+uint32_t ShardSnapshot::NextKept() {
+  if (last_kept_ % slab_rows_ == 0) {
+    slabs_.push_back(Buffer::Allocate(static_cast<size_t>(slab_rows_) * kept_bytes()));
+  }
+  return ++last_kept_;
+}
+
+void ShardSnapshot::PreserveFromGpu(const std::vector<int64_t>& rows) {
+  std::vector<int64_t> wanted;
+  for (const int64_t row : rows) {
+    uint32_t& kept = kept_[static_cast<size_t>(row)];
+    if (kept != 0) continue;
+    kept = NextKept();
+    wanted.push_back(row);
+  }
+  const size_t stride = plan_.row_stride, beside = plan_.side_stride;
+  std::vector<char> read(wanted.size() * stride);
+  kept_status_.Update(gpu_->Read(wanted, 0, stride, read.data()));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const size_t row = static_cast<size_t>(wanted[i]);
+    char* const to = KeptRow(kept_[row]);
+    std::memcpy(to, read.data() + i * stride, stride);
+    std::memcpy(to + stride, static_cast<const char*>(memory_.side.data()) + row * beside, beside);
+  }
 }
 
 void ShardSnapshot::PreserveRow(int64_t row) {
   if (row >= num_rows_) return;  // of a hash table: it is new
   uint32_t& kept = kept_[static_cast<size_t>(row)];
   if (kept != 0) return;
-  if (last_kept_ % slab_rows_ == 0) {
-    slabs_.push_back(Buffer::Allocate(static_cast<size_t>(slab_rows_) * kept_bytes()));
-  }
-  kept = ++last_kept_;
+  kept = NextKept();
   const size_t stride = plan_.row_stride, beside = plan_.side_stride;
   const size_t index = static_cast<size_t>(row);
   char* const to = KeptRow(kept);
@@ -95,9 +130,9 @@ absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int par
         static_cast<size_t>(n) * row_bytes);
     return rows;
   }
-  const PartPlace live = PlaceOf(plan_, memory_, index);
-  for (int64_t r = begin; r < begin + n; ++r, to += row_bytes) {
-    std::memcpy(to, RowOf(read, live, r), row_bytes);
+  if (n > 0) {
+    RETURN_IF_ERROR(CopyPart(nullptr, static_cast<size_t>(begin) * row_bytes,
+                             static_cast<size_t>(n) * row_bytes, read, to));
   }
   return rows;
 }
@@ -119,13 +154,13 @@ absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int tensor,
     std::memcpy(to, static_cast<const char*>(dense_[index].raw()) + begin, count);
     return absl::OkStatus();
   }
-  CopyPart(nullptr, static_cast<size_t>(begin), count, plan_.parts[index],
-           PlaceOf(plan_, memory_, index), to);
-  return absl::OkStatus();
+  return CopyPart(nullptr, static_cast<size_t>(begin), count, plan_.parts[index], to);
 }
 
-void ShardSnapshot::CopyPart(const int64_t* rows, size_t begin, size_t n, const ShardPart& part,
-                             const PartPlace& live, char* to) const {
+absl::Status ShardSnapshot::CopyPart(const int64_t* rows, size_t begin, size_t n,
+                                     const ShardPart& part, char* to) const {
+  if (gpu_ != nullptr && !part.side) return CopyFromGpu(rows, begin, n, part, to);
+  const PartPlace live = PlaceOf(plan_, memory_, static_cast<size_t>(&part - plan_.parts.data()));
   const size_t row_bytes = part.row_bytes();
   char* const end = to + n;
   const size_t last = (begin + n - 1) / row_bytes;
@@ -137,6 +172,27 @@ void ShardSnapshot::CopyPart(const int64_t* rows, size_t begin, size_t n, const 
     std::memcpy(to, RowOf(part, live, row) + skip, piece);
     to += piece;
   }
+  return absl::OkStatus();
+}
+
+// All of these rows as they are now, and then those that are kept as they were.
+absl::Status ShardSnapshot::CopyFromGpu(const int64_t* rows, size_t begin, size_t n,
+                                        const ShardPart& part, char* to) const {
+  RETURN_IF_ERROR(kept_status_);
+  const size_t row_bytes = part.row_bytes();
+  const size_t first = begin / row_bytes, last = (begin + n - 1) / row_bytes;
+  std::vector<int64_t> list(last - first + 1);
+  std::iota(list.begin(), list.end(), static_cast<int64_t>(first));
+  if (rows != nullptr) std::copy(rows + first, rows + last + 1, list.begin());
+  std::vector<char> read(list.size() * row_bytes);
+  RETURN_IF_ERROR(gpu_->Read(list, part.offset, row_bytes, read.data()));
+  for (size_t i = 0; i < list.size(); ++i) {
+    const uint32_t kept = kept_[static_cast<size_t>(list[i])];
+    if (kept == 0) continue;
+    std::memcpy(read.data() + i * row_bytes, KeptRow(kept) + part.offset, row_bytes);
+  }
+  std::memcpy(to, read.data() + begin % row_bytes, n);
+  return absl::OkStatus();
 }
 
 absl::Status ShardSnapshot::CopyRows(absl::Span<const int64_t> rows, int64_t begin, int64_t n,
@@ -149,9 +205,8 @@ absl::Status ShardSnapshot::CopyRows(absl::Span<const int64_t> rows, int64_t beg
     return OutOfRange(*this, bytes, part, begin, n);
   }
   if (n == 0) return absl::OkStatus();
-  CopyPart(rows.data(), static_cast<size_t>(begin), static_cast<size_t>(n), plan_.parts[index],
-           PlaceOf(plan_, memory_, index), static_cast<char*>(destination));
-  return absl::OkStatus();
+  return CopyPart(rows.data(), static_cast<size_t>(begin), static_cast<size_t>(n),
+                  plan_.parts[index], static_cast<char*>(destination));
 }
 
 void ShardSnapshot::FindTouched(int64_t begin, int64_t end, int64_t since,

@@ -25,6 +25,7 @@
 
 namespace coxswain::ps {
 
+class DeviceRows;
 class Shard;
 
 class ShardSnapshot {
@@ -84,8 +85,14 @@ class ShardSnapshot {
   char* KeptRow(uint32_t number) const;  // from 1
   const char* RowOf(const ShardPart& part, const PartPlace& live, int64_t row) const;
   // For all rows if `rows` is null.
-  void CopyPart(const int64_t* rows, size_t begin, size_t n, const ShardPart& part,
-                const PartPlace& live, char* to) const;
+  absl::Status CopyPart(const int64_t* rows, size_t begin, size_t n, const ShardPart& part,
+                        char* to) const;
+  // The same of the block of rows where that is in the memory of a GPU.
+  absl::Status CopyFromGpu(const int64_t* rows, size_t begin, size_t n, const ShardPart& part,
+                           char* to) const;
+  // The number for a row that is not kept yet, with memory for it.
+  uint32_t NextKept();
+  void PreserveFromGpu(const std::vector<int64_t>& rows);
 
   ShardLayout layout_;
   PartPlan plan_;
@@ -95,7 +102,9 @@ class ShardSnapshot {
   std::optional<proto::HashTableState> hash_;
   std::vector<Tensor> waiting_;
   std::vector<Tensor> dense_;
-  TableMemory memory_;  // the table itself, live
+  TableMemory memory_;               // the table itself, live
+  std::shared_ptr<DeviceRows> gpu_;  // has the block of rows; null: memory_ has
+  absl::Status kept_status_;         // of what was to be kept from there
   // For each row the number of its kept copy; 0: the row has not changed yet, so the table's own is
   // valid. Zeros from calloc take no memory before they are written. See kMaxTableRows.
   std::unique_ptr<uint32_t[], decltype(&std::free)> kept_{nullptr, &std::free};

@@ -273,6 +273,17 @@ absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& i
   return rows;
 }
 
+absl::StatusOr<Tensor> SegmentTransaction::GatherForDevice(ShardId shard, const Tensor& ids) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
+  if (rows_on_ == Device{} || found->shard->rows_on() != rows_on_) return Gather(shard, ids);
+  absl::StatusOr<Tensor> rows = found->shard->GatherOnDevice(ids);
+  if (rows.ok()) {
+    found->pulled += ids.num_elements();
+    NoteRead(shard, ids, *rows, found.get());
+  }
+  return rows;
+}
+
 absl::StatusOr<Tensor> SegmentTransaction::ReadAverages(ShardId shard) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
   return found->shard->ReadAverages();

@@ -146,8 +146,12 @@ class SegmentTransaction : public graph::VariableAccess {
     updated_ = updated;
   }
 
+  // Rows that are in the memory of this GPU may be returned there, where GatherForDevice is asked.
+  void TakeRowsOn(Device gpu) { rows_on_ = gpu; }
+
   absl::StatusOr<Tensor> Read(ShardId shard) override;
   absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
+  absl::StatusOr<Tensor> GatherForDevice(ShardId shard, const Tensor& ids) override;
   absl::StatusOr<Tensor> ReadAverages(ShardId shard) override;
   absl::StatusOr<Tensor> GatherAverages(ShardId shard, const Tensor& ids) override;
   // Checks the update completely and keeps it. After an error the segment must be dropped as a
@@ -188,6 +192,7 @@ class SegmentTransaction : public graph::VariableAccess {
   const Stores stores_;
   std::vector<Staged> staged_;
   bool failed_ = false;
+  Device rows_on_;
   ReadStamp stamp_;
   const std::vector<ShardId>* updated_ = nullptr;  // null: nothing is counted
 };

@@ -61,6 +61,7 @@ absl::Status Shard::Validate(const graph::Update& update) const {
           absl::StrCat("a moving average's rate: wanted 0 < rate <= 1, found ", update.rate));
     }
   }
+  if (gpu_ != nullptr) return CheckGpuUpdate(update);
   const DType dtype = layout_.value_dtype();
   if (hash_ != nullptr && !HasIds(update.kind)) {
     return Invalid("a hash table is updated by ids, not as a whole");
@@ -101,6 +102,10 @@ Shard::NamedRows Shard::ApplySegment(absl::Span<const graph::Update* const> upda
       PrepareChange(ids, n);
     }
     if (hash_ != nullptr) hash_->Count(ids, n, applied_ + 1);
+    if (gpu_ != nullptr) {
+      ApplyOnGpu(*update, at);
+      continue;
+    }
     switch (layout_.dtype()) {
       case DType::kF32:
       case DType::kBF16:

@@ -154,6 +154,8 @@ void Execution::RunStep() {
   options.step = {request_.session, request_.closure, step_, request_.seed};
   options.pool = env_->pool();
   options.trace = options_.trace;
+  // What synchronous steps add up is added up on the host.
+  options.exchanges_on_gpu = options_.ps_in_process && !request_.sync;
   // What a synchronous step with backups does without is dropped wherever it is, so its computation
   // may end in the middle. Others go on to their end: parts of them may be applied.
   if (request_.sync.backup > 0) options.cancelled = &cancelled_;
@@ -257,6 +259,7 @@ void Execution::Call(const function::PsCallTarget& target, std::vector<Tensor> i
     return;
   }
   function::SegmentRequest frame = NewFrame(static_cast<uint32_t>(target.segment));
+  frame.rows_on = target.rows_on;
   frame.tensors = std::move(inputs);
   if (tracing()) {
     done = [trace = options_.trace, start = options_.trace->Now(), closure = request_.closure,

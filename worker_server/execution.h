@@ -56,6 +56,7 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
     std::string task;                                  // this worker
     trace::TraceRecorder* trace = nullptr;             // must live until `done` was called
     std::function<void(const absl::Status&)> device_lost;
+    bool ps_in_process = false;  // all PS are in this process
     // Called on any thread, one call at a time, when steps were applied on all shards and more
     // follow, at most every kProgressInterval. `steps_done` counts from the closure's beginning,
     // including the steps of earlier attempts.

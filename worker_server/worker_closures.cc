@@ -96,6 +96,7 @@ void WorkerService::Launch(function::ClosureRequest request,
   options.task = TaskName();
   options.trace = trace();
   options.device_lost = [this](const absl::Status& status) { OnDeviceLost(status); };
+  options.ps_in_process = transport()->in_process();
   options.progress = [connection = coordinator_](function::ClosureReply reply) {
     if (connection != nullptr) connection->Send(function::EncodeProgress(std::move(reply)));
   };

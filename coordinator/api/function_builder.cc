@@ -11,6 +11,7 @@
 #include "coordinator/api/variable_info.h"
 #include "kernels/shard_target.h"
 #include "runtime/base/status.h"
+#include "runtime/function/partition.h"
 
 namespace coxswain {
 
@@ -300,6 +301,7 @@ Output FunctionBuilder::State::GatherUnique(FunctionBuilder* f, const EmbeddingT
   for (int s = 0; s < shards; ++s) {
     Attrs attrs = ReadAttrs(info, s);
     if (narrow) attrs["wire_dtype"] = info.wire_dtype;
+    if (!narrow && !info.device.empty()) attrs[function::kOnGpuAttr] = true;
     Output part = f->Op("GatherShard", {unique[s]}, std::move(attrs));
     rows.push_back(part);
     reads.push_back({.shard = info.shards[s],
@@ -472,7 +474,9 @@ void FunctionBuilder::State::UpdateRows(const std::vector<const ShardRead*>& rea
                                         const std::vector<Output>& sent) {
   std::vector<Output> inputs = sent;
   if (rate.valid()) inputs.push_back(rate);
-  graph.Target("ApplySparse", std::move(inputs), WithRate(ShardAttrs(reads[0]->shard)));
+  Attrs attrs = WithRate(ShardAttrs(reads[0]->shard));
+  if (!reads[0]->info->device.empty()) attrs[function::kOnGpuAttr] = true;
+  graph.Target("ApplySparse", std::move(inputs), std::move(attrs));
 }
 
 // All uses of a shard as a whole become one update. Gradients of products are computed on the PS;

@@ -124,6 +124,7 @@ absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
   RETURN_IF_ERROR(CompleteOptimizer(info->name, options, spec.mutable_optimizer()));
   spec.set_table(info->table);
   spec.set_rounding(info->rounding);
+  spec.set_device(info->device);
   if (info->hash()) *spec.mutable_hash() = *info->hash_table;
   const auto saved = layout.find(info->name);
   RETURN_IF_ERROR(saved == layout.end() ? MakeShards(info, spec, shards)
@@ -181,6 +182,7 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
   if (options.rounding || info->dtype == DType::kBF16) {
     info->rounding = Word(options.rounding.value_or(Rounding::kStochastic));
   }
+  if (options.device != TableDevice::kCpu) info->device = Word(options.device);
   info->table = true;
   info->strategy = options.hash ? "hash" : Word(options.sharding);
   Partitioner partitioner = options.partitioner ? options.partitioner : state_->options.partitioner;

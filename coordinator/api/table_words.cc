@@ -19,6 +19,8 @@ constexpr std::array<EnumWord<Sharding>, 3> kShardings = {
     {{Sharding::kMod, "mod"}, {Sharding::kDiv, "div"}, {Sharding::kHash, "hash"}}};
 constexpr std::array<EnumWord<Rounding>, 2> kRoundings = {
     {{Rounding::kStochastic, "stochastic"}, {Rounding::kNearest, "nearest"}}};
+constexpr std::array<EnumWord<TableDevice>, 2> kDevices = {
+    {{TableDevice::kCpu, "cpu"}, {TableDevice::kGpu, "gpu"}}};
 constexpr std::array<EnumWord<Combiner>, 3> kCombiners = {
     {{Combiner::kSum, "sum"}, {Combiner::kMean, "mean"}, {Combiner::kSqrtN, "sqrtn"}}};
 
@@ -45,6 +47,7 @@ absl::StatusOr<Enum> Parse(const Words& words, const char* what, absl::string_vi
 
 const char* Word(Sharding sharding) { return WordOf(kShardings, sharding); }
 const char* Word(Rounding rounding) { return WordOf(kRoundings, rounding); }
+const char* Word(TableDevice device) { return WordOf(kDevices, device); }
 const char* Word(Combiner combiner) { return WordOf(kCombiners, combiner); }
 
 absl::StatusOr<Sharding> ParseSharding(absl::string_view word) {
@@ -52,6 +55,9 @@ absl::StatusOr<Sharding> ParseSharding(absl::string_view word) {
 }
 absl::StatusOr<Rounding> ParseRounding(absl::string_view word) {
   return Parse<Rounding>(kRoundings, "rounding", word);
+}
+absl::StatusOr<TableDevice> ParseTableDevice(absl::string_view word) {
+  return Parse<TableDevice>(kDevices, "device", word);
 }
 absl::StatusOr<Combiner> ParseCombiner(absl::string_view word) {
   return Parse<Combiner>(kCombiners, "combiner", word);

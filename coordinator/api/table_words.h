@@ -11,12 +11,14 @@
 
 namespace coxswain {
 
-const char* Word(Sharding sharding);  // "mod", "div", "hash"
-const char* Word(Rounding rounding);  // "stochastic", "nearest"
-const char* Word(Combiner combiner);  // "sum", "mean", "sqrtn"
+const char* Word(Sharding sharding);   // "mod", "div", "hash"
+const char* Word(Rounding rounding);   // "stochastic", "nearest"
+const char* Word(TableDevice device);  // "cpu", "gpu"
+const char* Word(Combiner combiner);   // "sum", "mean", "sqrtn"
 // Errors: InvalidArgument for a word that is none of the above.
 absl::StatusOr<Sharding> ParseSharding(absl::string_view word);
 absl::StatusOr<Rounding> ParseRounding(absl::string_view word);
+absl::StatusOr<TableDevice> ParseTableDevice(absl::string_view word);
 absl::StatusOr<Combiner> ParseCombiner(absl::string_view word);
 
 proto::HashTableSpec ToProto(const HashTableOptions& options);

@@ -19,6 +19,7 @@ struct VariableInfo {
   uint64_t owner = 0;  // number of the strategy that created it; 0: none
   DType dtype = DType::kF32;
   std::string rounding;            // bf16: see proto::VariableSpec
+  std::string device;              // a table's: see proto::VariableSpec
   DType wire_dtype = DType::kF32;  // kBF16: f32 is rounded to bf16 for sending
   Shape shape;
   proto::OptimizerSpec optimizer;

@@ -373,6 +373,11 @@ constexpr SchemaKey kTableKeys[] = {
         "wire_dtype", "f32",
         "how rows and their gradients travel; `bf16` halves the bytes, which pays on networks, "
         "not on one machine"),
+    Key<&TableSpec::device>(
+        "device", "=`parameter_servers.table_device`",
+        "where parameter servers keep rows and slots; `gpu`: in the memory of their GPUs, see "
+        "[gpu.md](gpu.md#tables-in-gpu-memory)")
+        .Choices("cpu gpu"),
     SchemaKey(kReal, "init_stddev",
               "=0.1; 0 for `_bias`, `_linear` and `_output`; word2vec: 0.5 / `model.dim`",
               "rows begin as normal random numbers of this deviation; 0: as zeros")
@@ -653,6 +658,9 @@ constexpr SchemaKey kParameterServersKeys[] = {
     Key<&ParameterServersSpec::dense_wire_dtype>(
         "dense_wire_dtype", "f32",
         "how the weights of layers and their gradients travel, as `wire_dtype` of a table"),
+    Key<&ParameterServersSpec::table_device>("table_device", "cpu",
+                                             "`device` of tables that do not say it")
+        .Choices("cpu gpu"),
 };
 constexpr SchemaSection kParameterServers = {"parameter_servers", "", kParameterServersKeys};
 

@@ -53,6 +53,7 @@ struct TableSpec {
   DType dtype = DType::kF32;                 // or kBF16
   std::string rounding;                      // for bf16
   DType wire_dtype = DType::kF32;            // or kBF16
+  std::string device = "cpu";                // TableOptions::device
   std::optional<proto::HashTableSpec> hash;  // for features with FeatureSpec.id
   int64_t shards = 0;                        // 0: as the partitioner says
   std::string sharding = "mod";              // TableOptions::strategy
@@ -168,6 +169,7 @@ struct PartitionerSpec {
 
 struct ParameterServersSpec {
   DType dense_wire_dtype = DType::kF32;  // or kBF16
+  std::string table_device = "cpu";      // of tables that do not say
 };
 
 struct CheckpointSpec {

@@ -7,6 +7,7 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/optimizer_schema.h"
+#include "kernels/optimizers/adam.h"
 #include "kernels/optimizers/optimizer_info.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/logging.h"
@@ -208,6 +209,20 @@ void CompleteSchedule(int64_t steps, proto::OptimizerSpec* optimizer) {
   schedule->set_decay_steps(std::max<int64_t>(1, steps - schedule->warmup_steps()));
 }
 
+// Parameter servers would refuse it, later.
+void CheckForGpu(const JobReader& reader, const TableSpec& table) {
+  if (table.device != "gpu") return;
+  const bool moves_all = table.optimizer.kind() == kernels::AdamOptimizer::kKind;
+  const char* const why = table.hash                   ? "hash tables are kept on the host"
+                          : table.dtype != DType::kF32 ? "rows in bf16 are kept on the host"
+                          : table.trainable && moves_all
+                              ? "the optimizer adam moves all rows in each step, and tables that "
+                                "it updates are kept on the host; lazy_adam moves those of a batch"
+                              : nullptr;
+  if (why == nullptr) return;
+  reader.Error(absl::StrCat("tables.", table.name, ".device"), absl::StrCat("gpu: ", why));
+}
+
 }  // namespace
 
 void CompleteSchedules(int64_t steps, JobSpec* job) {
@@ -225,7 +240,9 @@ void ReadTables(const JobReader& reader) {
       ReadOptimizer(reader, "optimizer.table", optimizers.Sub("table"));
   TableList list(reader, optimizer, static_cast<uint64_t>(seed));
   for (const TableUse& use : job->model->Tables()) list.Add(use);
-  if (!reader.Good("tables")) return;
+  if (!reader.Good("tables") || !reader.Good("parameter_servers")) return;
+  const std::string device = reader.file.Sub("parameter_servers").String("table_device");
+  for (TableSpec& table : job->tables) table.device = device;
   std::vector<std::string> names;
   for (const TableSpec& table : job->tables) names.push_back(table.name);
   const SectionView tables = reader.file.Sub("tables");
@@ -269,6 +286,7 @@ void ReadTables(const JobReader& reader) {
       ReadInitializer(reader, path, view.Sub("initializer"), static_cast<uint64_t>(seed), &*table);
     }
   }
+  for (const TableSpec& table : job->tables) CheckForGpu(reader, table);
 }
 
 void ReadPartitioner(const JobReader& reader) {

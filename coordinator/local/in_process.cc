@@ -13,16 +13,17 @@ class InProcessTasks final : public LocalTasks {
  public:
   absl::Status Start(int num_ps, int num_workers, env::Env* env, net::Transport* transport,
                      const graph::OpRegistry* registry) {
-    for (int p = 0; p < num_ps; ++p) {
-      config_.ps.push_back(absl::StrCat("ps:", p));
-      ps_.push_back(std::make_unique<ps::PsService>(
-          env, transport, registry, cluster::DaemonOptions{"ps", p, config_.ps.back()}));
-      RETURN_IF_ERROR(ps_.back()->Start());
-    }
     const auto devices = device::OpenDevices(device::WantedGpus(), env);
     if (!devices.ok()) {
       return config::ConfigurationError(
           absl::StrCat(device::kGpusVariable, ": ", devices.status().message()));
+    }
+    for (int p = 0; p < num_ps; ++p) {
+      config_.ps.push_back(absl::StrCat("ps:", p));
+      cluster::DaemonOptions options{"ps", p, config_.ps.back()};
+      options.open_devices = [devices] { return devices; };
+      ps_.push_back(std::make_unique<ps::PsService>(env, transport, registry, std::move(options)));
+      RETURN_IF_ERROR(ps_.back()->Start());
     }
     for (int w = 0; w < num_workers; ++w) {
       config_.workers.push_back(absl::StrCat("worker:", w));

@@ -113,7 +113,13 @@ absl::Status ModelParts::CreateTables() {
       ASSIGN_OR_RETURN(options.rounding, ParseRounding(spec.rounding));
     }
     options.wire_dtype = spec.wire_dtype;
-    options.partitioner = spec.shards > 0 ? FixedShards(spec.shards) : partitioner;
+    ASSIGN_OR_RETURN(options.device, ParseTableDevice(spec.device));
+    options.partitioner = partitioner;
+    // A GPU updates all rows of a shard at the same time: more shards make no use of more lanes.
+    if (options.device == TableDevice::kGpu) {
+      options.partitioner = MakePartitioner(job_.partitioner, variables_->num_ps(), 1);
+    }
+    if (spec.shards > 0) options.partitioner = FixedShards(spec.shards);
     ASSIGN_OR_RETURN(options.sharding, ParseSharding(spec.sharding));
     ASSIGN_OR_RETURN(tables_[spec.name], variables_->MakeTable(spec.name, options));
   }

@@ -4,19 +4,23 @@
 namespace coxswain::cuda {
 namespace {
 
-COX_DEVICE bool IsNumber(float x) { return IsFinite(x); }
-COX_DEVICE bool IsNumber(double x) { return IsFinite(x); }
-COX_DEVICE bool IsNumber(Bf16 x) { return IsFinite(x.ToFloat()); }
+COX_DEVICE double Wide(float x) { return x; }
+COX_DEVICE double Wide(double x) { return x; }
+COX_DEVICE double Wide(Bf16 x) { return x.ToFloat(); }
 
 template <typename T>
 struct CheckedValue {
   const T* x;
+  const int64_t* ids;  // of rows; null: there are none
+  int64_t width;       // of a row
   FaultSink faults;
 
   COX_DEVICE T operator()(int64_t i) const {
-    const T value = x[i];
-    if (!IsNumber(value)) faults.NotFinite(0, i);
-    return value;
+    const double value = Wide(x[i]);
+    if (!IsFinite(value)) {
+      faults.NotFinite(0, i, ids == nullptr ? 0 : ids[i / width], value);
+    }
+    return x[i];
   }
 };
 
@@ -28,11 +32,16 @@ struct CheckOnly {
 
 Status RunCheck(const Run& run) {
   const CoxTensor &x = run.input(0), &out = run.output(0);
+  const int64_t elements = Elements(x);
+  const bool by_id = run.num_inputs() == 2 && elements > 0;
+  const int64_t rows = by_id ? Elements(run.input(1)) : 1;
+  if (by_id && (rows == 0 || elements % rows != 0)) return InvalidArgument("rows and ids differ");
   const auto check = [&](auto zero) {
     using T = decltype(zero);
-    const CheckedValue<T> value{Data<T>(x), run.faults()};
-    if (x.data == out.data) return ForElements(run.queue(), Elements(x), CheckOnly<T>{value});
-    return FillElements(run.queue(), Data<T>(out), Elements(x), value);
+    const int64_t* const ids = by_id ? Data<int64_t>(run.input(1)) : nullptr;
+    const CheckedValue<T> value{Data<T>(x), ids, elements / rows, run.faults()};
+    if (x.data == out.data) return ForElements(run.queue(), elements, CheckOnly<T>{value});
+    return FillElements(run.queue(), Data<T>(out), elements, value);
   };
   return x.dtype == COX_BF16 ? check(Bf16{}) : DispatchFloat(x.dtype, check);
 }

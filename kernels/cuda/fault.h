@@ -18,13 +18,14 @@ struct FaultSink {
     fault->value = value;
     fault->bound = bound;
   }
-  COX_DEVICE void NotFinite(int32_t input, int64_t at) const {
+  // `id`: of the row that has it; `number` is it.
+  COX_DEVICE void NotFinite(int32_t input, int64_t at, int64_t id, double number) const {
     if (!AtomicClaim(&fault->kind, COX_FAULT_NOT_FINITE)) return;
     fault->node = node;
     fault->input = input;
     fault->at = at;
-    fault->value = 0;
-    fault->bound = 0;
+    fault->value = id;
+    fault->bound = number > 0 ? 1 : number < 0 ? -1 : 0;
   }
 };
 

@@ -28,6 +28,7 @@
   X(ranking_losses, AddRankingLosses)       \
   X(reduce_ops, AddReduceOps)               \
   X(reshape_ops, AddReshapeOps)             \
+  X(row_block_ops, AddRowBlockOps)          \
   X(row_ops, AddRowOps)                     \
   X(sampled_softmax, AddSampledSoftmax)     \
   X(sequence_ops, AddSequenceOps)           \

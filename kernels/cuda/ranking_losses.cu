@@ -157,7 +157,7 @@ struct RankRows {
     const auto label = static_cast<double>(in.labels[i]);
     if (label >= 0 && label <= kMostLabel) return;
     if (!IsFinite(label)) {
-      in.queries.faults.NotFinite(labels_input, i);
+      in.queries.faults.NotFinite(labels_input, i, 0, static_cast<double>(in.labels[i]));
       return;
     }
     constexpr double kFar = 0x1p62;

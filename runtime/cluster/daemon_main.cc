@@ -199,12 +199,13 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
                  "listen on this address (default: loopback, or all if the cluster file names "
                  "another host)");
   app.add_option("--threads", flags.threads, "compute threads (default: one per core)");
-  if (job == "worker") {
-    app.add_option("--gpus", flags.gpus,
-                   "auto (all there are), none, or numbers: 0,1; a device that is none for tests: "
-                   "fake (default: auto)")
-        ->envname(device::kGpusVariable);
-  }
+  app.add_option("--gpus", flags.gpus,
+                 job == "worker"
+                     ? "auto (all there are), none, or numbers: 0,1; a device that is none for "
+                       "tests: fake (default: auto)"
+                     : "whose memory may have tables with `device: gpu`; used only if there are "
+                       "such: auto (all there are), none, numbers, or fake (default: auto)")
+      ->envname(device::kGpusVariable);
   app.add_option("--log-level", flags.log_level, "debug, info, warning or error");
   auto* secret = app.add_option(
       "--secret-file", flags.secret.file,
@@ -270,6 +271,8 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
     auto opened = device::OpenDevices(flags.gpus, env.get());
     if (!opened.ok()) return Complain(Annotate(opened.status(), "--gpus"), kUsageError);
     devices = *std::move(opened);
+  } else if (absl::Status s = device::CheckGpuWords(flags.gpus); !s.ok()) {
+    return Complain(Annotate(s, "--gpus"), kUsageError);
   }
   auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret_found));
   DaemonOptions options;
@@ -282,7 +285,13 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   options.incarnation = flags.incarnation;
   options.memory_wanted = [] { return FreeMemoryShare() < kLittleMemory; };
   options.devices = std::move(devices);
-  // This process cannot use the device again, and a restarted one has lost no state.
+  if (job == "ps") {
+    options.open_devices = [&env, wanted = flags.gpus] {
+      return device::OpenDevices(wanted, env.get());
+    };
+  }
+  // This process cannot use the device again. A restarted worker has lost no state, and a PS has
+  // lost what it loses with every other end.
   options.device_lost = [](const absl::Status&) { _exit(kDeviceLostCode); };
   auto daemon = factory(env.get(), transport.get(), options);
   if (absl::Status s = daemon->Start(); !s.ok()) return Complain(s, kCannotListen);

@@ -102,7 +102,8 @@ typedef struct CoxNode {
 enum CoxFaultKind {
   COX_FAULT_NONE = 0,
   COX_FAULT_INDEX = 1,      /* input `input`, element `at`: `value` is not within [0, bound) */
-  COX_FAULT_NOT_FINITE = 2, /* input `input`, element `at` is NaN or infinite */
+  COX_FAULT_NOT_FINITE = 2, /* input `input`, element `at` is NaN (bound 0) or infinite (bound 1 or
+                               -1, its sign); `value` is the id of its row, of ops with such ids */
   COX_FAULT_OTHER = 3       /* of a backend of the process's own; see DeviceRuntime::FaultStatus */
 };
 typedef struct CoxFault {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
@@ -45,6 +46,21 @@ absl::Status DeviceRuntime::FaultStatus(const CoxFault& fault) const {
     default:
       return absl::InternalError(absl::StrCat("the device reports fault ", fault.kind));
   }
+}
+
+absl::Status DeviceStream::Synchronize() {
+  struct End {
+    absl::Notification reached;
+    absl::Status status;
+  };
+  const auto end = std::make_shared<End>();
+  RETURN_IF_ERROR(Notify([end](absl::Status status) {
+    end->status = std::move(status);
+    end->reached.Notify();
+  }));
+  if (end->reached.WaitForNotificationWithTimeout(kLongestWait)) return end->status;
+  return DeviceLost(absl::StrCat("a device did not do within ", absl::FormatDuration(kLongestWait),
+                                 " what it was given"));
 }
 
 absl::StatusOr<Buffer> PinnedPool::Allocate(size_t bytes) {
@@ -102,9 +118,30 @@ int DeviceRuntime::borrowed_streams() const {
   return borrowed_;
 }
 
+absl::StatusOr<std::shared_ptr<DeviceStream>> DeviceRuntime::RowStream(int number) {
+  absl::MutexLock lock(&mu_);
+  std::shared_ptr<DeviceStream>& stream = row_streams_[static_cast<size_t>(number) % kRowStreams];
+  if (stream == nullptr) {
+    ASSIGN_OR_RETURN(stream, NewStream());
+  }
+  return stream;
+}
+
+std::vector<std::shared_ptr<DeviceStream>> DeviceRuntime::row_streams() const {
+  absl::MutexLock lock(&mu_);
+  std::vector<std::shared_ptr<DeviceStream>> made;
+  for (const auto& stream : row_streams_) {
+    if (stream != nullptr) made.push_back(stream);
+  }
+  return made;
+}
+
 std::vector<std::shared_ptr<DeviceStream>> DeviceRuntime::TakeStreams() {
   absl::MutexLock lock(&mu_);
   COX_CHECK(borrowed_ == 0, "a device ends while ", borrowed_, " runs use it");
+  for (auto& stream : row_streams_) {
+    if (stream != nullptr) idle_.push_back(std::exchange(stream, nullptr));
+  }
   return std::exchange(idle_, {});
 }
 

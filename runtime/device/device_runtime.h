@@ -8,6 +8,8 @@
 // suffice; one that IsDeviceLost knows when nothing works on the device any more in this process.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,6 +20,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "coxswain/tensor.h"
 #include "runtime/device/device_api.h"
@@ -72,7 +75,12 @@ class DeviceStream : public std::enable_shared_from_this<DeviceStream> {
   // this returns an error. It must do next to nothing, and nothing with devices.
   using Reached = absl::AnyInvocable<void(absl::Status)>;
   virtual absl::Status Notify(Reached reached) = 0;
+  // Waits until all that was enqueued before is done. Errors: as if the device were lost when that
+  // takes longer than kLongestWait, for then it hangs.
+  virtual absl::Status Synchronize();
 };
+// A device that takes longer for what is enqueued hangs.
+constexpr absl::Duration kLongestWait = absl::Seconds(60);
 
 // Host memory that a device copies from and to without a stop on the way. Blocks are kept for the
 // next one who wants some. Thread-safe.
@@ -108,6 +116,9 @@ class DeviceRuntime {
                                                              const graph::Graph& graph) = 0;
   // A copy of `host`, for as long as a handle is there and for all streams. Waits for the device.
   virtual absl::StatusOr<Buffer> Constant(const Buffer& host) = 0;
+  // Zeroed memory for all streams, for as long as a handle is there: for what lives long. May wait
+  // for the device.
+  virtual absl::StatusOr<Buffer> Allocate(size_t bytes) = 0;
   virtual absl::StatusOr<std::shared_ptr<DeviceStream>> NewStream() = 0;
   // What a fault says, without the node's name. OK: none.
   virtual absl::Status FaultStatus(const CoxFault& fault) const;
@@ -118,6 +129,14 @@ class DeviceRuntime {
   absl::StatusOr<std::shared_ptr<DeviceStream>> BorrowStream();
   void ReturnStream(std::shared_ptr<DeviceStream> stream);
   int borrowed_streams() const;
+
+  // The streams on which this process's parameter servers read and update rows in the device's
+  // memory. Whoever uses rows that came from there lets its stream wait for all of them. The
+  // number-th, modulo kRowStreams; made when it is first wanted.
+  static constexpr int kRowStreams = 4;
+  absl::StatusOr<std::shared_ptr<DeviceStream>> RowStream(int number);
+  // Those that were made.
+  std::vector<std::shared_ptr<DeviceStream>> row_streams() const;
 
  protected:
   // Of derived classes, in their destructors, before what streams need goes. Whoever keeps what
@@ -131,6 +150,7 @@ class DeviceRuntime {
   const std::shared_ptr<PinnedPool> pinned_;
   mutable absl::Mutex mu_;
   std::vector<std::shared_ptr<DeviceStream>> idle_ ABSL_GUARDED_BY(mu_);
+  std::array<std::shared_ptr<DeviceStream>, kRowStreams> row_streams_ ABSL_GUARDED_BY(mu_);
   int borrowed_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -69,6 +69,7 @@ class FakeStream final : public DeviceStream {
   absl::Status FillZero(const Buffer& to) override;
   absl::Status WaitFor(DeviceStream* other) override;
   absl::Status Notify(Reached reached) override;
+  absl::Status Synchronize() override;
 
   // Errors: that the device is lost.
   absl::Status Enqueue(Task task);
@@ -145,6 +146,7 @@ class TheFakeDevice final : public FakeDevice {
   absl::StatusOr<std::unique_ptr<DeviceOp>> CreateOp(const graph::Node& node,
                                                      const graph::Graph& graph) override;
   absl::StatusOr<Buffer> Constant(const Buffer& host) override;
+  absl::StatusOr<Buffer> Allocate(size_t bytes) override;
   absl::StatusOr<std::shared_ptr<DeviceStream>> NewStream() override;
   absl::Status FaultStatus(const CoxFault& fault) const override {
     return fault.kind == COX_FAULT_OTHER ? faults.Get(fault.value)
@@ -152,8 +154,9 @@ class TheFakeDevice final : public FakeDevice {
   }
   bool Drain() override;
   FakeDeviceStats stats() const override {
-    return {to_device.load(), to_host.load(),     from_devices.load(),
-            ops.load(),       allocations.load(), static_cast<int64_t>(memory_->live_bytes())};
+    return {to_device.load(),  to_host.load(),     from_devices.load(),
+            ops.load(),        allocations.load(), static_cast<int64_t>(memory_->live_bytes()),
+            bytes_down.load(), bytes_up.load()};
   }
   void Break() override { broken_.store(true); }
 
@@ -173,6 +176,7 @@ class TheFakeDevice final : public FakeDevice {
   void Forget(FakeStream* stream);
 
   std::atomic<int64_t> to_device{0}, to_host{0}, from_devices{0}, ops{0}, allocations{0};
+  std::atomic<int64_t> bytes_down{0}, bytes_up{0};  // to the device, to the host
   FaultTable faults;
 
  private:
@@ -328,6 +332,7 @@ absl::StatusOr<Buffer> FakeStream::Allocate(size_t bytes) {
 
 absl::Status FakeStream::CopyToDevice(const Buffer& to, const Buffer& host) {
   ++device_->to_device;
+  device_->bytes_down += static_cast<int64_t>(std::min(to.size(), host.size()));
   return Enqueue([device = device_, to = to.data(), from = host.data(),
                   bytes = std::min(to.size(), host.size())] {
     std::memcpy(device->memory()->Inside(to), from, bytes);
@@ -336,6 +341,7 @@ absl::Status FakeStream::CopyToDevice(const Buffer& to, const Buffer& host) {
 
 absl::Status FakeStream::CopyToHost(const Buffer& host, const Buffer& from) {
   ++device_->to_host;
+  device_->bytes_up += static_cast<int64_t>(std::min(from.size(), host.size()));
   std::memset(host.data(), 0xff, std::min(from.size(), host.size()));
   return Enqueue([device = device_, to = host.data(), from = from.data(),
                   bytes = std::min(from.size(), host.size())] {
@@ -375,6 +381,22 @@ absl::Status FakeStream::Notify(Reached reached) {
   }
   return Enqueue(
       [device = device_, reached = std::move(reached)]() mutable { reached(device->Check()); });
+}
+
+// In this thread: in a simulated world no other one would do it.
+absl::Status FakeStream::Synchronize() {
+  const auto done = std::make_shared<absl::Notification>();
+  RETURN_IF_ERROR(Enqueue([done] { done->Notify(); }));
+  absl::Duration waited;
+  while (!done->HasBeenNotified()) {
+    if (Drain()) continue;
+    // Another thread runs a step of it, or of what it waits for.
+    constexpr absl::Duration kTurn = absl::Milliseconds(1);
+    done->WaitForNotificationWithTimeout(kTurn);
+    waited += kTurn;
+    if (waited > kLongestWait) return DeviceLost(absl::StrCat(device_->name(), " hangs"));
+  }
+  return device_->Check();
 }
 
 // --- ops
@@ -453,11 +475,17 @@ absl::StatusOr<std::unique_ptr<DeviceOp>> TheFakeDevice::CreateOp(const graph::N
   return std::unique_ptr<DeviceOp>(new FakeOp(this, std::move(kernel)));
 }
 
-absl::StatusOr<Buffer> TheFakeDevice::Constant(const Buffer& host) {
+absl::StatusOr<Buffer> TheFakeDevice::Allocate(size_t bytes) {
   RETURN_IF_ERROR(Check());
-  ASSIGN_OR_RETURN(Buffer buffer, AllocateBlock(host.size(), [this, n = host.size()](void* block) {
-                     memory_->Free(block, n);
+  ASSIGN_OR_RETURN(Buffer buffer, AllocateBlock(bytes, [this, bytes](void* block) {
+                     memory_->Free(block, bytes);
                    }));
+  if (bytes > 0) std::memset(memory_->Inside(buffer.data()), 0, bytes);
+  return buffer;
+}
+
+absl::StatusOr<Buffer> TheFakeDevice::Constant(const Buffer& host) {
+  ASSIGN_OR_RETURN(Buffer buffer, Allocate(host.size()));
   if (host.size() > 0) std::memcpy(memory_->Inside(buffer.data()), host.data(), host.size());
   return buffer;
 }

@@ -268,16 +268,12 @@ class NodeInC {
   CoxNode c_ = {};
 };
 
-// The time limit for copying a constant and for what is enqueued when a device ends. A device that
-// takes longer hangs.
-constexpr absl::Duration kLongestCopy = absl::Seconds(60);
-
 class PluginDevice final : public DeviceRuntime {
  public:
   PluginDevice(Device device, OpenDevicePtr open, const CoxDeviceInfo& info)
       : DeviceRuntime(device, PinnedBy(open)), open_(std::move(open)), info_(info) {}
   ~PluginDevice() override {
-    if (open_->notifications->AwaitNone(kLongestCopy)) {
+    if (open_->notifications->AwaitNone(kLongestWait)) {
       EndStreams();
       return;
     }
@@ -301,11 +297,7 @@ class PluginDevice final : public DeviceRuntime {
   absl::StatusOr<Buffer> Constant(const Buffer& host) override {
     ASSIGN_OR_RETURN(const Buffer pinned, this->pinned()->Allocate(host.size()));
     if (host.size() > 0) std::memcpy(pinned.data(), host.data(), host.size());
-    void* memory = nullptr;
-    RETURN_IF_ERROR(open_->Call(open_->api->allocate, open_->device, host.size(), &memory));
-    Buffer buffer = Buffer::Wrap(memory, host.size(), device(), [open = open_, memory] {
-      open->api->free_memory(open->device, memory);
-    });
+    ASSIGN_OR_RETURN(Buffer buffer, Allocate(host.size()));
     ASSIGN_OR_RETURN(std::shared_ptr<DeviceStream> stream, BorrowStream());
     absl::Status copied = stream->CopyToDevice(buffer, pinned);
     struct Reached {
@@ -319,17 +311,24 @@ class PluginDevice final : public DeviceRuntime {
         reached->done.Notify();
       });
     }
-    if (copied.ok() && reached->done.WaitForNotificationWithTimeout(kLongestCopy)) {
+    if (copied.ok() && reached->done.WaitForNotificationWithTimeout(kLongestWait)) {
       copied = reached->status;
     } else if (copied.ok()) {
       new Buffer(buffer);  // never freed: the copy may still write there
       copied = absl::DeadlineExceededError(absl::StrCat(info_.name, ": a constant of ", host.size(),
                                                         " bytes was not copied within ",
-                                                        absl::FormatDuration(kLongestCopy)));
+                                                        absl::FormatDuration(kLongestWait)));
     }
     ReturnStream(std::move(stream));
     RETURN_IF_ERROR(copied);
     return buffer;
+  }
+
+  absl::StatusOr<Buffer> Allocate(size_t bytes) override {
+    void* memory = nullptr;
+    RETURN_IF_ERROR(open_->Call(open_->api->allocate, open_->device, bytes, &memory));
+    return Buffer::Wrap(memory, bytes, device(),
+                        [open = open_, memory] { open->api->free_memory(open->device, memory); });
   }
 
   absl::StatusOr<std::shared_ptr<DeviceStream>> NewStream() override {

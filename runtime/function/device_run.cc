@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -23,9 +24,12 @@ size_t RoundUp(size_t bytes) {
   return (bytes + kSlabAlignment - 1) / kSlabAlignment * kSlabAlignment;
 }
 
+bool IsOnHost(const Tensor& tensor) { return tensor.device() == Device{}; }
+
+// Of those on the host.
 size_t SlabBytes(absl::Span<const Tensor> tensors) {
   size_t bytes = 0;
-  for (const Tensor& t : tensors) bytes += RoundUp(t.bytes());
+  for (const Tensor& t : tensors) bytes += IsOnHost(t) ? RoundUp(t.bytes()) : 0;
   return bytes;
 }
 
@@ -124,6 +128,12 @@ DeviceRun::~DeviceRun() {
       lane.stream->WaitFor(lanes_[static_cast<size_t>(borrower)].stream.get()).IgnoreError();
     }
     lane.lent.clear();
+    if (!lane.rows.empty()) {
+      for (const auto& stream : lane.device->row_streams()) {
+        stream->WaitFor(lane.stream.get()).IgnoreError();
+      }
+      lane.rows.clear();
+    }
     lane.fault = Buffer();
     lane.faults_of_others.clear();
     // Also where nothing is held, once it waits for another device or goes on after what came up:
@@ -139,13 +149,16 @@ absl::Status DeviceRun::CopyToDevice(int device, absl::Span<const Tensor> host,
                                      env::ComputePool* pool, absl::Span<Tensor> outputs) {
   Lane& lane = lanes_[static_cast<size_t>(device)];
   lane.goes_on = true;
+  RETURN_IF_ERROR(TakeRows(&lane, host, outputs));
   const size_t bytes = SlabBytes(host);
+  if (bytes == 0 && !lane.rows.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Buffer pinned, lane.device->pinned()->Allocate(bytes));
   ASSIGN_OR_RETURN(const Buffer slab, lane.stream->Allocate(bytes));
   std::vector<Piece> pieces;
   pieces.reserve(host.size());
   size_t offset = 0;
   for (size_t i = 0; i < host.size(); ++i) {
+    if (!IsOnHost(host[i])) continue;
     const size_t at = offset;
     outputs[i] = Tensor(host[i].dtype(), host[i].shape(), TakePlace(slab, host[i], &offset));
     if (host[i].bytes() == 0) continue;
@@ -155,6 +168,26 @@ absl::Status DeviceRun::CopyToDevice(int device, absl::Span<const Tensor> host,
   CopyPieces(pieces, pool);
   RETURN_IF_ERROR(lane.stream->CopyToDevice(slab, pinned));
   lane.held.push_back(pinned);
+  return absl::OkStatus();
+}
+
+absl::Status DeviceRun::TakeRows(Lane* lane, absl::Span<const Tensor> tensors,
+                                 absl::Span<Tensor> outputs) {
+  bool any = false;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (IsOnHost(tensors[i])) continue;
+    if (tensors[i].device() != lane->device->device()) {
+      return absl::InternalError(absl::StrCat("rows are on GPU:", tensors[i].device().index,
+                                              ", wanted on GPU:", lane->device->device().index));
+    }
+    outputs[i] = tensors[i];
+    lane->rows.push_back(tensors[i].buffer());
+    any = true;
+  }
+  if (!any) return absl::OkStatus();
+  for (const auto& stream : lane->device->row_streams()) {
+    RETURN_IF_ERROR(lane->stream->WaitFor(stream.get()));
+  }
   return absl::OkStatus();
 }
 
@@ -267,9 +300,16 @@ absl::Status DeviceRun::FaultStatus(const device::DeviceRuntime& device,
   CoxFault found;
   std::memcpy(&found, fault.data(), sizeof(found));
   if (found.kind == COX_FAULT_NONE) return absl::OkStatus();
-  const absl::Status status = device.FaultStatus(found);
+  absl::Status status = device.FaultStatus(found);
   if (found.node < 0 || found.node >= function.graph.size()) return status;
   const graph::Node& node = function.graph.node(found.node);
+  const auto not_finite = function.graph.registry()->Find(node.op)->not_finite;
+  if (found.kind == COX_FAULT_NOT_FINITE && not_finite != nullptr) {
+    const double number = found.bound == 0 ? std::numeric_limits<double>::quiet_NaN()
+                                           : static_cast<double>(found.bound) *
+                                                 std::numeric_limits<double>::infinity();
+    status = not_finite(node, found.value, number);
+  }
   return Annotate(status, absl::StrCat("function '", function.name, "', node '", node.name, "' (",
                                        node.op, ")"));
 }

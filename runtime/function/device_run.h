@@ -50,7 +50,8 @@ class DeviceRun {
       const graph::Function* function);
   ~DeviceRun();
 
-  // Enqueues one copy for all of them. Threads of the pool help to bring much of it together.
+  // Enqueues one copy for all of them. Threads of the pool help to bring much of it together. Rows
+  // that a PS of this process has left in the device's memory stay where they are.
   absl::Status CopyToDevice(int device, absl::Span<const Tensor> host, env::ComputePool* pool,
                             absl::Span<Tensor> outputs);
   // Allocates the outputs and enqueues the op. What an op passes on stays in its input's memory.
@@ -85,10 +86,14 @@ class DeviceRun {
     std::vector<Buffer> held;                   // what copies from the host may still read
     std::vector<Buffer> lent;                   // what copies to other lanes may still read
     std::set<int> borrowers;                    // these lanes
+    std::vector<Buffer> rows;                   // of row streams, that this one may still read
     bool goes_on = false;                       // was asked for more since what came up last
   };
 
   explicit DeviceRun(const graph::Function* function) : function_(function) {}
+  // Those of the tensors that are in the device's memory, for what is enqueued from now on.
+  static absl::Status TakeRows(Lane* lane, absl::Span<const Tensor> tensors,
+                               absl::Span<Tensor> outputs);
   // What a fault that came up says. OK: none.
   static absl::Status FaultStatus(const device::DeviceRuntime& device,
                                   const graph::Function& function, const Buffer& fault);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,8 @@ struct CompiledNode {
   int device = 0;                             // of its op, constant or copy
   int from = 0;                               // of a copy between devices
   PsCallTarget target;
+  int rows_on = -1;         // of a call: the device that takes its rows as they come; -1: none
+  std::vector<char> stays;  // of a copy to the host, by value: it may stay where it is
   std::vector<int> inputs;  // slots
   int first_output = 0;
   int num_outputs = 0;
@@ -181,6 +184,7 @@ absl::StatusOr<std::shared_ptr<const CompiledFunction>> CompiledFunction::Compil
     compiled->argument_slots_.push_back(compiled->nodes_[a.node].first_output);
   }
   compiled->AssignPriorities();
+  compiled->FindExchanges();
   return std::shared_ptr<const CompiledFunction>(std::move(compiled));
 }
 
@@ -200,6 +204,51 @@ void CompiledFunction::AssignPriorities() {
   for (int id = 0; id < n; ++id) {
     const bool is_call = nodes_[id].kind == NodeKind::kPsCall;
     nodes_[id].priority = needed_by[id] * (int64_t{n} + 1) + (is_call ? 0 : id + 1);
+  }
+}
+
+void CompiledFunction::FindExchanges() {
+  if (devices_.empty()) return;
+  // By slot: who takes it, and as which input. The function's results are taken by nobody here.
+  std::vector<std::vector<std::pair<int, int64_t>>> takers(slot_uses_.size());
+  std::vector<char> is_result(slot_uses_.size(), 0);
+  for (size_t id = 0; id < nodes_.size(); ++id) {
+    int64_t position = 0;
+    for (const int slot : nodes_[id].inputs) {
+      takers[static_cast<size_t>(slot)].emplace_back(static_cast<int>(id), position++);
+    }
+  }
+  for (const auto& r : function_.results) {
+    is_result[static_cast<size_t>(nodes_[r.output.node].first_output + r.output.index)] = 1;
+  }
+  for (size_t id = 0; id < nodes_.size(); ++id) {
+    CompiledNode& node = nodes_[id];
+    const auto slot_of = [&](int64_t output) {
+      return static_cast<size_t>(node.first_output + output);
+    };
+    if (node.kind == NodeKind::kPsCall) {
+      std::set<int> takes;
+      for (const int64_t output : GpuOutputs(function_.graph.node(static_cast<int>(id)))) {
+        if (is_result[slot_of(output)] != 0) takes.insert(-1);
+        for (const auto& [taker, position] : takers[slot_of(output)]) {
+          const CompiledNode& by = nodes_[static_cast<size_t>(taker)];
+          takes.insert(by.kind == NodeKind::kCopyToDevice ? by.device : -1);
+        }
+      }
+      if (takes.size() == 1) node.rows_on = *takes.begin();
+    } else if (node.kind == NodeKind::kCopyToHost) {
+      node.stays.assign(static_cast<size_t>(node.num_outputs), 0);
+      for (int output = 0; output < node.num_outputs; ++output) {
+        bool stays = is_result[slot_of(output)] == 0;
+        for (const auto& [taker, position] : takers[slot_of(output)]) {
+          const CompiledNode& by = nodes_[static_cast<size_t>(taker)];
+          const std::vector<int64_t> free = GpuInputs(function_.graph.node(taker));
+          stays = stays && by.kind == NodeKind::kPsCall &&
+                  std::find(free.begin(), free.end(), position) != free.end();
+        }
+        node.stays[static_cast<size_t>(output)] = stays ? 1 : 0;
+      }
+    }
   }
 }
 
@@ -357,10 +406,36 @@ class ActiveRun {
   // As a call: `done` gets the values, unless this returns an error.
   absl::Status CopyToHost(int id, DeviceRun::Done done) {
     --work_left_;
-    absl::InlinedVector<Tensor, 8> inputs;
-    TakeInputs(f_.nodes_[id], &inputs);
-    return Annotate(device_run_->CopyToHost(f_.nodes_[id].device, inputs, std::move(done)),
+    const CompiledNode& node = f_.nodes_[id];
+    absl::InlinedVector<Tensor, 8> inputs, moved;
+    TakeInputs(node, &inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (Stays(node, i)) {
+        slots_[static_cast<size_t>(node.first_output) + i] = std::move(inputs[i]);
+      } else {
+        moved.push_back(std::move(inputs[i]));
+      }
+    }
+    return Annotate(device_run_->CopyToHost(node.device, moved, std::move(done)),
                     Name(f_.function_.graph.node(id)));
+  }
+
+  // What a copy to the host has brought; the rest stays where it is.
+  void SetCopied(int id, std::vector<Tensor> copied) {
+    const CompiledNode& node = f_.nodes_[id];
+    size_t next = 0;
+    for (int i = 0; i < node.num_outputs; ++i) {
+      if (Stays(node, static_cast<size_t>(i))) continue;
+      slots_[static_cast<size_t>(node.first_output + i)] = std::move(copied[next++]);
+    }
+  }
+
+  PsCallTarget TargetOf(const CompiledNode& node) const {
+    PsCallTarget target = node.target;
+    if (options_.exchanges_on_gpu && node.rows_on >= 0) {
+      target.rows_on = f_.devices_[static_cast<size_t>(node.rows_on)]->device().index;
+    }
+    return target;
   }
 
   absl::Status RunKernel(const CompiledNode& node, const graph::Node& n, absl::Span<Tensor> inputs,
@@ -428,6 +503,10 @@ class ActiveRun {
     bool operator()(int a, int b) const { return Priority(a) > Priority(b); }
     int64_t Priority(int id) const { return f->nodes_[id].priority; }
   };
+
+  bool Stays(const CompiledNode& node, size_t value) const {
+    return options_.exchanges_on_gpu && node.stays[value] != 0;
+  }
 
   // Kernels below the first are not worth a look at the others; all together below the second are
   // done before another thread is awake.
@@ -588,7 +667,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
     inputs.reserve(node.inputs.size());
     state_.TakeInputs(node, &inputs);
     ++calls_out_;
-    caller_->Call(node.target, std::move(inputs),
+    caller_->Call(state_.TargetOf(node), std::move(inputs),
                   [self = shared_from_this(), id](absl::StatusOr<std::vector<Tensor>> outputs) {
                     self->OnReply(id, std::move(outputs), /*borrow=*/true);
                   });
@@ -619,6 +698,13 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   void TakeReply(Reply reply) {
     --calls_out_;
     if (!status_.ok()) return;
+    if (state_.node(reply.node).kind == NodeKind::kCopyToHost) {
+      status_ = reply.outputs.status();  // that of a device names the node that was wrong
+      if (!status_.ok()) return;
+      state_.SetCopied(reply.node, *std::move(reply.outputs));
+      state_.Finish(reply.node);
+      return;
+    }
     status_ = CheckReply(reply);
     if (!status_.ok()) return;
     state_.SetOutputs(reply.node, *std::move(reply.outputs));
@@ -629,8 +715,6 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
   absl::Status CheckReply(const Reply& reply) const {
     const graph::Node& node = function_->function().graph.node(reply.node);
     if (!reply.outputs.ok()) {
-      // That of a device names the node that was wrong.
-      if (state_.node(reply.node).kind == NodeKind::kCopyToHost) return reply.outputs.status();
       return Annotate(reply.outputs.status(), absl::StrCat("function '", function_->function().name,
                                                            "', node '", node.name, "'"));
     }

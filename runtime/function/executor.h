@@ -44,6 +44,9 @@ struct RunOptions {
   // RunAsync, of the same life: once it is true no further node starts, and the run ends with
   // Cancelled. Null: it goes on to its end.
   const std::atomic<bool>* cancelled = nullptr;
+  // RunAsync with devices: PS are in this process, and rows that they keep in the memory of a GPU,
+  // and gradients of these, do not pass the host where both sides are on one GPU.
+  bool exchanges_on_gpu = false;
 };
 
 struct CompiledNode;
@@ -95,6 +98,8 @@ class CompiledFunction {
   absl::Status CompileNode(const graph::Node& node, const std::vector<int>& numbers,
                            CompiledNode* compiled);
   void AssignPriorities();
+  // What need not pass the host, see RunOptions::exchanges_on_gpu.
+  void FindExchanges();
 
   graph::Function function_;
   const Devices devices_;  // goes after the nodes

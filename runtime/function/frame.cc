@@ -15,8 +15,9 @@
 namespace coxswain::function {
 namespace {
 
-// Bits that announce the fields of a synchronous step; they are zero for asynchronous closures.
-constexpr uint32_t kSyncSegment = uint32_t{1} << 31;
+// Bits that announce the fields of a synchronous step; they are zero for asynchronous closures. And
+// one for rows in the memory of a GPU.
+constexpr uint32_t kSyncSegment = uint32_t{1} << 31, kRowsOnGpu = uint32_t{1} << 30;
 constexpr uint8_t kHasAhead = 1, kHasSync = 2;
 constexpr uint8_t kMean = 1, kHasBackup = 2, kFree = 4, kEach = 8;
 
@@ -188,7 +189,8 @@ net::Message Encode(SegmentRequest r) {
   net::Message message = NewMessage(net::MessageType::kFrame);
   Writer w(&message.header);
   w.Put(r.session).Put(r.call).Put(r.closure).Put(r.plan).Put(r.attempt).Put(r.step);
-  w.Put(r.segment | (r.sync ? kSyncSegment : 0)).Put(r.seed);
+  w.Put(r.segment | (r.sync ? kSyncSegment : 0) | (r.rows_on >= 0 ? kRowsOnGpu : 0)).Put(r.seed);
+  if (r.rows_on >= 0) w.Put(static_cast<uint16_t>(r.rows_on));
   if (r.sync) w.PutSync(r.sync);
   w.PutTensors(r.tensors, &message.payload);
   return message;
@@ -315,6 +317,10 @@ absl::StatusOr<SegmentRequest> DecodeSegmentRequest(net::Message message) {
   r.step = in.Get<uint32_t>();
   r.segment = in.Get<uint32_t>();
   r.seed = in.Get<uint64_t>();
+  if ((r.segment & kRowsOnGpu) != 0) {
+    r.segment &= ~kRowsOnGpu;
+    r.rows_on = in.Get<uint16_t>();
+  }
   if ((r.segment & kSyncSegment) != 0) {
     r.segment &= ~kSyncSegment;
     RETURN_IF_ERROR(in.GetSync(r.closure, &r.sync));

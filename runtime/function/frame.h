@@ -30,11 +30,13 @@ struct SegmentRequest {
   uint32_t segment = 0;
   uint64_t seed = 0;
   SyncStep sync;  // that the closure belongs to, if to any
+  // Only in one process: the GPU in whose memory rows may be in the reply; -1: in none.
+  int rows_on = -1;
   std::vector<Tensor> tensors;
 
   // In place of a segment number, for a closure of a synchronous step: every PS holds all gradients
   // of this closure for its step.
-  static constexpr uint32_t kHeldEverywhere = 0x7fffffff;
+  static constexpr uint32_t kHeldEverywhere = 0x3fffffff;
 };
 
 // PS -> worker.

@@ -18,6 +18,7 @@ namespace coxswain::function {
 namespace {
 
 constexpr int64_t kMaxPsCallNumber = int64_t{1} << 20;
+constexpr char kGpuInputs[] = "gpu_inputs", kGpuOutputs[] = "gpu_outputs";
 
 // Types as a flat list: dtype, rank, dimensions, dtype, ...
 std::vector<int64_t> EncodeTypes(const std::vector<TensorType>& types) {
@@ -138,6 +139,29 @@ class Partitioner {
     }
   }
 
+  bool IsOnGpu(int id) const { return graph::AttrOr<bool>(node(id).attrs, kOnGpuAttr, false); }
+
+  // Whether rows are looked up in the memory of a GPU, for the worker alone.
+  bool GivesGpuRows(Output o) const {
+    if (!IsOnGpu(o.node) || IsUpdate(o.node)) return false;
+    for (const graph::Node& n : in_.graph.nodes()) {
+      if (place_[n.id] != place_[o.node] || stage_[n.id] != stage_[o.node]) continue;
+      if (std::find(n.inputs.begin(), n.inputs.end(), o) != n.inputs.end()) return false;
+    }
+    return true;
+  }
+
+  // Whether a segment of the PS takes it as gradients of rows in the memory of a GPU alone.
+  bool TakenByGpuRows(Output o, Site site) const {
+    for (const graph::Node& n : in_.graph.nodes()) {
+      if (IsReplicable(n) || SiteOf(n.id) != site) continue;
+      for (size_t i = 0; i < n.inputs.size(); ++i) {
+        if (n.inputs[i] == o && !(i == 1 && IsOnGpu(n.id) && IsUpdate(n.id))) return false;
+      }
+    }
+    return true;
+  }
+
   bool IsUpdate(int id) const { return function::IsUpdate(in_.graph, node(id)); }
 
   Site SiteOf(int id) const { return {place_[id], stage_[id]}; }
@@ -242,6 +266,9 @@ class Partitioner {
     for (const graph::Node& n : in_.graph.nodes()) {
       if (place_[n.id] != p || stage_[n.id] != s || IsReplicable(n)) continue;
       ASSIGN_OR_RETURN(int id, Copy(n, &mapped, &segment));
+      if (IsOnGpu(n.id) && !IsUpdate(n.id) && !GivesGpuRows({n.id, 0})) {
+        segment.graph.mutable_node(id)->attrs.erase(kOnGpuAttr);
+      }
       if (n.outputs.empty() || IsUpdate(n.id)) segment.targets.push_back(id);
     }
     for (const Output& o : to_worker_[{p, s}]) {
@@ -260,6 +287,16 @@ class Partitioner {
     std::vector<TensorType> types;
     for (const Output& o : to_worker_[{p, s}]) types.push_back(in_.graph.type(o));
     call.attrs = {{"ps", p}, {"segment", s}, {"types", EncodeTypes(types)}};
+    std::vector<int64_t> gpu_inputs, gpu_outputs;
+    for (size_t i = 0; i < to_ps_[{p, s}].size(); ++i) {
+      if (!TakenByGpuRows(to_ps_[{p, s}][i], {p, s})) continue;
+      gpu_inputs.push_back(static_cast<int64_t>(i));
+    }
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (GivesGpuRows(to_worker_[{p, s}][i])) gpu_outputs.push_back(static_cast<int64_t>(i));
+    }
+    if (!gpu_inputs.empty()) call.attrs[kGpuInputs] = std::move(gpu_inputs);
+    if (!gpu_outputs.empty()) call.attrs[kGpuOutputs] = std::move(gpu_outputs);
     ASSIGN_OR_RETURN(int id, partition_.worker.graph.Add(std::move(call)));
     calls_[{p, s}] = id;
     int index = 0;
@@ -331,6 +368,14 @@ void RegisterPsCall(graph::OpRegistry* registry) {
 PsCallTarget GetPsCallTarget(const graph::Node& node) {
   return {static_cast<int>(graph::AttrOr<int64_t>(node.attrs, "ps", 0)),
           static_cast<int>(graph::AttrOr<int64_t>(node.attrs, "segment", 0))};
+}
+
+std::vector<int64_t> GpuInputs(const graph::Node& node) {
+  return graph::AttrOr<std::vector<int64_t>>(node.attrs, kGpuInputs, {});
+}
+
+std::vector<int64_t> GpuOutputs(const graph::Node& node) {
+  return graph::AttrOr<std::vector<int64_t>>(node.attrs, kGpuOutputs, {});
 }
 
 absl::StatusOr<std::vector<int>> Place(const graph::Function& function, int num_ps,

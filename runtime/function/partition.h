@@ -21,6 +21,10 @@ namespace coxswain::function {
 
 constexpr int kOnWorker = -1;
 constexpr char kPsCallOp[] = "PsCall";
+// Of ops that look up or update rows (their output 0, their input 1): true where the PS keeps the
+// rows in the memory of a GPU. What such an op gives or takes need not pass the host where worker
+// and PS are one process.
+constexpr char kOnGpuAttr[] = "on_gpu";
 
 // Registers PsCall (attributes ps, segment, types). It has no kernel: the executor hands it to the
 // transport.
@@ -30,8 +34,13 @@ void RegisterPsCall(graph::OpRegistry* registry);
 struct PsCallTarget {
   int ps = 0;
   int segment = 0;
+  // The GPU in whose memory rows may come; -1: in that of the host. Set by a run.
+  int rows_on = -1;
 };
 PsCallTarget GetPsCallTarget(const graph::Node& node);
+// Which of its inputs, and of its outputs, may be in the memory of a GPU.
+std::vector<int64_t> GpuInputs(const graph::Node& node);
+std::vector<int64_t> GpuOutputs(const graph::Node& node);
 
 // Where each node runs: kOnWorker or the index of a PS. Ops with a shard go to the shard's PS;
 // others to the constrained device, or to the worker. Errors: InvalidArgument for a constraint that

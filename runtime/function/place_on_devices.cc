@@ -105,7 +105,9 @@ class Placer {
             absl::StrCat("node '", n.name, "' is a ", n.op, ", which only placement adds"));
       }
       if (IsConst(n)) continue;  // on whichever side it is used
-      const bool free = n.op != "Arg" && !IsCall(n) && !in_.graph.registry()->Find(n.op)->on_host;
+      const graph::OpSchema& schema = *in_.graph.registry()->Find(n.op);
+      const bool stays = schema.on_device_for_gpu_rows && GoesToGpuRows(n.id);
+      const bool free = n.op != "Arg" && !IsCall(n) && (!schema.on_host || stays);
       if (n.device.has_device) {
         ASSIGN_OR_RETURN(side_[n.id], Pinned(n, free));
       } else if (free && !first[n.id]) {
@@ -116,6 +118,26 @@ class Placer {
       used_devices_ = std::max(used_devices_, side_[n.id] + 1);
     }
     return absl::OkStatus();
+  }
+
+  // Whether its result is taken by calls alone, for rows in the memory of a GPU.
+  bool GoesToGpuRows(int id) const {
+    const Output value{id, 0};
+    bool any = false;
+    for (const auto& result : in_.results) {
+      if (result.output == value) return false;
+    }
+    for (const graph::Node& at : nodes()) {
+      for (size_t i = 0; i < at.inputs.size(); ++i) {
+        if (!(at.inputs[i] == value)) continue;
+        const std::vector<int64_t> free = IsCall(at) ? GpuInputs(at) : std::vector<int64_t>();
+        if (std::find(free.begin(), free.end(), static_cast<int64_t>(i)) == free.end()) {
+          return false;
+        }
+        any = true;
+      }
+    }
+    return any;
   }
 
   // The device that most of its inputs are on; of as many, the first input's. kHost: none is.

@@ -4,8 +4,8 @@
 // On a device: what has a floating result, or comes from what is there, and that the device has
 // code for. It is the one that most of the node's inputs are on (of as many: the first input's),
 // and GPU:0 where none is on any. On the host: arguments, calls of PS and what their first frames
-// wait for (ids), ops that need it (OpSchema::on_host), what is pinned to "/device:CPU:0". What is
-// pinned to "/device:GPU:1" runs on the second device of a step.
+// wait for (ids), ops that need it (OpSchema::on_host; but for on_device_for_gpu_rows), what is
+// pinned to "/device:CPU:0". What is pinned to "/device:GPU:1" runs on the second device of a step.
 //
 // Copies are few, for each costs more than its bytes do: all that one call of a PS returns goes
 // down in one copy to each device, and what host nodes made of the arguments alone goes with the

@@ -86,12 +86,17 @@ struct OpSchema {
   // A worker runs it on the CPU, whatever it has beside: its outputs' shapes depend on values, or
   // its errors name them.
   bool on_host = false;
+  // But on a device where its result goes to rows in a GPU's memory alone, see kOnGpuAttr.
+  bool on_device_for_gpu_rows = false;
   // Its only output is its first input's elements in their order, so that no byte need move.
   bool passes_on = false;
   // The op has no derivative by nature (integer results, sources, effects): a gradient that reaches
   // it is dropped. Otherwise a missing gradient is an error.
   bool not_differentiable = false;
   absl::Status (*infer)(InferenceContext* context) = nullptr;
+  // What it means that a device found a number that is not finite: `number` is one like it, `id`
+  // that of its row where the op has such an input. Null: nothing but that.
+  absl::Status (*not_finite)(const Node& node, int64_t id, double number) = nullptr;
   absl::Status (*gradient)(GradientContext* context) = nullptr;
   // Names of all attributes that a node of it may have.
   std::vector<std::string> attrs = {};

@@ -42,6 +42,10 @@ class VariableAccess {
   // Rows by local id (i64 [n], 0 <= id < rows of the shard): [n, row...].
   // Errors: NotFound; InvalidArgument for an id out of range.
   virtual absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) = 0;
+  // The same for somebody who takes rows in the memory of a GPU, where they are.
+  virtual absl::StatusOr<Tensor> GatherForDevice(ShardId shard, const Tensor& ids) {
+    return Gather(shard, ids);
+  }
   // The same of the moving averages of its values, where it keeps these.
   virtual absl::StatusOr<Tensor> ReadAverages(ShardId shard) { return Read(shard); }
   virtual absl::StatusOr<Tensor> GatherAverages(ShardId shard, const Tensor& ids) {

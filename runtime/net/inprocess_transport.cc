@@ -167,6 +167,8 @@ class InProcessTransport final : public Transport {
     return connection;
   }
 
+  bool in_process() const override { return true; }
+
  private:
   void OpenPending() {
     const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

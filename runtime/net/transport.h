@@ -27,7 +27,9 @@ namespace coxswain::net {
 struct Message {
   uint16_t type = 0;  // of runtime/net/message_type.h
   std::string header;
-  std::vector<Buffer> payload;  // host memory; received slices start 64-byte aligned
+  // Host memory; received slices start 64-byte aligned. Where Transport::in_process, also that of
+  // devices.
+  std::vector<Buffer> payload;
 
   size_t payload_bytes() const;
   // As it travels: prefix, header, slices and what lies between them (wire_format.h).
@@ -100,6 +102,8 @@ class Transport {
   // threads, perhaps before Connect returned.
   virtual std::shared_ptr<Connection> Connect(const std::string& address, absl::Duration timeout,
                                               std::shared_ptr<ConnectionHandler> handler) = 0;
+  // Whether both ends of all connections are in this process.
+  virtual bool in_process() const { return false; }
 };
 
 // Between tasks of one process: addresses are any strings, known to this transport only. Slices are

@@ -260,9 +260,30 @@ TEST_CASE("a gradient that is not finite is a fault that names the element") {
         CHECK(run.fault.node == 17);
         CHECK(run.fault.input == 0);
         CHECK(run.fault.at == 2);
+        CHECK(run.fault.bound == (std::isnan(bad) ? 0 : bad > 0 ? 1 : -1));
       }
     }
   }
+}
+
+TEST_CASE("a gradient of rows that is not finite is a fault that names the row's id") {
+  const TestedDevice* on = OpenTestedDevice();
+  if (on == nullptr) return;
+  const Tensor rows = F32({3, 2}, {1, 2, 3, 4, std::nanf(""), 6});
+  const OpCase op_case = {.op = "CheckGradient",
+                          .inputs = {rows, I64({3}, {7, 5, 12})},
+                          .attrs = {{"variable", "t"},
+                                    {"strategy", "mod"},
+                                    {"index", 0},
+                                    {"count", 1},
+                                    {"rows", 20},
+                                    {"row_begin", 0}}};
+  const DeviceRun run = RunOnDevice(*on, op_case, {{DType::kF32, rows.shape()}});
+  CHECK(run.message == "");
+  CHECK(run.fault.kind == COX_FAULT_NOT_FINITE);
+  CHECK(run.fault.at == 4);
+  CHECK(run.fault.value == 12);
+  CHECK(run.fault.bound == 0);
 }
 
 }  // namespace

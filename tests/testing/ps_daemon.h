@@ -259,14 +259,15 @@ class PsDaemon {
     bool threads_for_lanes = false;  // see PsEnv
     std::unique_ptr<net::Transport> transport = net::NewInProcessTransport();
     std::string address = "ps";
+    // See cluster::DaemonOptions.
+    std::function<absl::StatusOr<std::shared_ptr<const device::DeviceSet>>()> open_devices = {};
   };
 
   explicit PsDaemon(int task = 0, int lanes = 1) : PsDaemon(MakeOptions(task, lanes)) {}
   explicit PsDaemon(Options options) : transport_(std::move(options.transport)) {
     env.threads_for_lanes = options.threads_for_lanes;
     service_ = std::make_unique<ps::PsService>(&env, transport_.get(), &ClusterOps(),
-                                               DaemonOptionsOf(options.task, options.address),
-                                               options.lanes);
+                                               DaemonOptionsOf(options), options.lanes);
     REQUIRE(service_->Start().ok());
     coordinator = Connect();
     StartSession(1);
@@ -439,11 +440,12 @@ class PsDaemon {
     return options;
   }
 
-  cluster::DaemonOptions DaemonOptionsOf(int task, const std::string& address) {
+  cluster::DaemonOptions DaemonOptionsOf(const Options& given) {
     cluster::DaemonOptions options;
     options.job = "ps";
-    options.task = task;
-    options.address = address;
+    options.task = given.task;
+    options.address = given.address;
+    options.open_devices = given.open_devices;
     options.memory_wanted = [this] {
       absl::MutexLock lock(&memory_mu_);
       ++memory_questions_;

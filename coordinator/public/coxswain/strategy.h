@@ -139,6 +139,15 @@ struct HashTableOptions {
   std::optional<Evict> evict = {};  // which rows are evicted first; not set: by recency
 };
 
+// Where the parameter servers keep a table's rows and their optimizer's slots.
+enum class TableDevice : uint8_t {
+  kCpu,
+  // In the memory of their GPUs, of which each must have one. A worker in the same process (local
+  // training in one process) exchanges rows and gradients with them on the GPU, in asynchronous
+  // training. For f32, no hash tables, and optimizers that move only the rows of an update.
+  kGpu,
+};
+
 struct TableOptions {
   int64_t rows = 0;
   int64_t dim = 0;
@@ -153,6 +162,7 @@ struct TableOptions {
   // The type in which rows and their gradients are sent. bf16, rounded to nearest, halves the bytes
   // for slow networks. Sums are taken in f32.
   DType wire_dtype = DType::kF32;
+  TableDevice device = TableDevice::kCpu;
   // If set, the table is a hash table, and `rows` and `sharding` are ignored.
   std::optional<HashTableOptions> hash = {};
 };

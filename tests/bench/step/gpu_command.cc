@@ -46,6 +46,7 @@ absl::StatusOr<Figures> MeasureOnGpu(const StepShape& shape, const GpuFlags& fla
   options.compute = ReadCompute(flags.compute);
   options.in_flight = flags.in_flight;
   options.wire_bf16 = flags.wire_bf16;
+  options.tables_on_gpu = flags.tables == "gpu";
   options.device = DeviceChoice::kGpu;
   std::optional<Floors> floors;
   if (!flags.no_floors) {
@@ -88,6 +89,9 @@ GpuCommand AddGpuCommand(CLI::App* app, GpuFlags* flags) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--cluster", flags->cluster, "in-process, in-process:PSxW or PSxW")
+      ->capture_default_str();
+  command->add_option("--tables", flags->tables, "in whose memory parameter servers keep tables")
+      ->check(CLI::IsMember({"cpu", "gpu"}))
       ->capture_default_str();
   command->add_flag("--wire-bf16", flags->wire_bf16,
                     "rows of tables, layers and their gradients travel in bf16");

@@ -16,6 +16,7 @@ struct GpuFlags {
   std::string compute = "f32";
   int in_flight = 3;  // closures
   std::string cluster = "in-process";
+  std::string tables = "cpu";
   bool wire_bf16 = false;
   bool no_floors = false;
   std::string json;  // "-": standard output

@@ -221,7 +221,8 @@ double Figures::cpu_ms_of(const std::string& role) const {
 absl::StatusOr<Figures> MeasureStep(const StepShape& shape, const ClusterShape& cluster,
                                     const MeasureOptions& options) {
   return MeasureFunction(shape, cluster, options, [&](ParameterServerStrategy* strategy) {
-    return DefineStep(shape, strategy, options.wire_bf16 ? DType::kBF16 : DType::kF32);
+    return DefineStep(shape, strategy, options.wire_bf16 ? DType::kBF16 : DType::kF32,
+                      options.tables_on_gpu ? TableDevice::kGpu : TableDevice::kCpu);
   });
 }
 

@@ -33,7 +33,8 @@ struct MeasureOptions {
   uint32_t pack = 1;  // steps of a closure
   int threads = 0;    // compute threads of the process or of each worker; 0: by cores
   ComputeType compute = ComputeType::kF32;
-  bool wire_bf16 = false;  // tables' rows, layers and their gradients travel in bf16
+  bool tables_on_gpu = false;  // PS keep tables in the memory of their GPUs
+  bool wire_bf16 = false;      // tables' rows, layers and their gradients travel in bf16
   DeviceChoice device = DeviceChoice::kAuto;
 };
 

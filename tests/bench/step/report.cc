@@ -67,6 +67,7 @@ Json ToJsonObject(const Figures& f) {
                  {"worker_transport_share", Round(f.transport, 4)},
                  {"worker_waiting_share", Round(f.waiting, 4)},
                  {"compute", NameOf(f.options.compute)},
+                 {"tables", f.options.tables_on_gpu ? "gpu" : "cpu"},
                  {"wire", f.options.wire_bf16 ? "bf16" : "f32"},
                  {"transport", f.cluster.transport()}};
   if (f.cluster.in_process) {

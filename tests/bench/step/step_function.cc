@@ -23,8 +23,9 @@ struct Layer {
 
 class StepMaker {
  public:
-  StepMaker(const StepShape& shape, ParameterServerStrategy* strategy, DType wire_dtype)
-      : shape_(shape), strategy_(strategy), wire_dtype_(wire_dtype) {
+  StepMaker(const StepShape& shape, ParameterServerStrategy* strategy, DType wire_dtype,
+            TableDevice tables)
+      : shape_(shape), strategy_(strategy), wire_dtype_(wire_dtype), table_device_(tables) {
     if (shape.optimizer == "sgd") {
       table_optimizer_ = dense_optimizer_ = Sgd{.learning_rate = shape.learning_rate};
     } else if (shape.optimizer == "lazy_adam") {
@@ -57,6 +58,7 @@ class StepMaker {
       options.initializer = UniformInit(-0.05, 0.05, 1);
       options.optimizer = table_optimizer_;
       options.wire_dtype = wire_dtype_;
+      options.device = table_device_;
       ASSIGN_OR_RETURN(EmbeddingTable created, strategy_->CreateTable(table.name, options));
       tables_.push_back(std::move(created));
     }
@@ -136,6 +138,7 @@ class StepMaker {
   const StepShape& shape_;
   ParameterServerStrategy* strategy_;
   const DType wire_dtype_;
+  const TableDevice table_device_;
   OptimizerSpec table_optimizer_, dense_optimizer_;
   std::vector<EmbeddingTable> tables_;
   std::vector<Layer> bottom_, top_;
@@ -144,8 +147,8 @@ class StepMaker {
 }  // namespace
 
 absl::StatusOr<RemoteFunction> DefineStep(const StepShape& shape, ParameterServerStrategy* strategy,
-                                          DType wire_dtype) {
-  return StepMaker(shape, strategy, wire_dtype).Define();
+                                          DType wire_dtype, TableDevice tables) {
+  return StepMaker(shape, strategy, wire_dtype, tables).Define();
 }
 
 }  // namespace coxswain

@@ -16,6 +16,7 @@ namespace coxswain {
 // step), which costs one row of a Gather per column. Nothing of it travels. Errors: what the
 // strategy says.
 absl::StatusOr<RemoteFunction> DefineStep(const StepShape& shape, ParameterServerStrategy* strategy,
-                                          DType wire_dtype = DType::kF32);
+                                          DType wire_dtype = DType::kF32,
+                                          TableDevice tables = TableDevice::kCpu);
 
 }  // namespace coxswain

@@ -1,0 +1,381 @@
+// The block and its ops; reads and writes through memory that was set aside; updates; what work
+// that was enqueued still uses; and the devices of a PS.
+#include "ps_server/device_rows.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::ps {
+namespace {
+
+// Of the memory that is set aside on both sides.
+constexpr size_t kAsideBytes = size_t{1} << 20;
+// How much work in flight may hold before somebody is asked to tell when it is done, and before it
+// is waited for.
+constexpr size_t kTellBytes = size_t{8} << 20, kMostInFlight = size_t{256} << 20;
+constexpr size_t kTellBuffers = 32;
+
+constexpr size_t kAlignment = 256;  // of tensors in a slab
+size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+int64_t Count(absl::Span<const int64_t> rows) { return static_cast<int64_t>(rows.size()); }
+
+// Bytes of a list of rows in a slab.
+size_t ListBytes(int64_t rows) { return RoundUp(static_cast<size_t>(rows) * sizeof(int64_t)); }
+
+Tensor ListIn(const Buffer& at, int64_t rows) {
+  return Tensor(DType::kI64, Shape{rows}, at.Slice(0, static_cast<size_t>(rows) * sizeof(int64_t)));
+}
+
+}  // namespace
+
+DeviceRows::DeviceRows(std::shared_ptr<device::DeviceRuntime> device,
+                       std::shared_ptr<device::DeviceStream> stream,
+                       const graph::OpRegistry* registry, Plan plan, Lost lost)
+    : device_(std::move(device)),
+      stream_(std::move(stream)),
+      registry_(registry),
+      plan_(std::move(plan)),
+      lost_(std::move(lost)) {}
+
+DeviceRows::~DeviceRows() {
+  // The block and what was set aside belong to no stream: what uses them must be over.
+  Synchronize().IgnoreError();
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRows>> DeviceRows::Make(
+    std::shared_ptr<device::DeviceRuntime> device, std::shared_ptr<device::DeviceStream> stream,
+    const graph::OpRegistry* registry, Plan plan, Lost lost) {
+  std::unique_ptr<DeviceRows> made(new DeviceRows(std::move(device), std::move(stream), registry,
+                                                  std::move(plan), std::move(lost)));
+  const Plan& p = made->plan_;
+  const Shape shape{p.rows, static_cast<int64_t>(p.stride / sizeof(float))};
+  absl::StatusOr<Buffer> block = made->device_->Allocate(static_cast<size_t>(p.rows) * p.stride);
+  if (!block.ok()) return Annotate(block.status(), absl::StrCat(p.who, ", ", p.rows, " rows"));
+  made->block_ = Tensor(DType::kF32, shape, *std::move(block));
+  ASSIGN_OR_RETURN(made->fault_, made->device_->Allocate(sizeof(CoxFault)));
+  ASSIGN_OR_RETURN(made->aside_.device, made->device_->Allocate(kAsideBytes));
+  ASSIGN_OR_RETURN(made->aside_.host, made->device_->pinned()->Allocate(kAsideBytes));
+  if (!p.optimizer.empty()) {
+    ASSIGN_OR_RETURN(made->apply_, made->MakeOp("BlockApply",
+                                                {{DType::kI64, Shape{kUnknownDim}},
+                                                 {DType::kF32, Shape{kUnknownDim, p.width}},
+                                                 {DType::kF32, Shape{kUnknownDim}}},
+                                                {{"kind", p.optimizer}}));
+  }
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<device::DeviceOp>> DeviceRows::MakeOp(
+    const std::string& op, const std::vector<TensorType>& inputs, Attrs attrs) {
+  graph::Graph graph(registry_);
+  graph::Node node;
+  node.op = op;
+  node.attrs = std::move(attrs);
+  std::vector<TensorType> all = {{DType::kF32, block_.shape()}};
+  all.insert(all.end(), inputs.begin(), inputs.end());
+  for (const TensorType& type : all) {
+    graph::Node argument;
+    argument.op = "Arg";
+    argument.attrs = {{"index", graph.size()}, {"dtype", type.dtype}, {"shape", type.shape}};
+    ASSIGN_OR_RETURN(const int id, graph.Add(std::move(argument)));
+    node.inputs.push_back({id, 0});
+  }
+  ASSIGN_OR_RETURN(const int id, graph.Add(std::move(node)));
+  return device_->CreateOp(graph.node(id), graph);
+}
+
+absl::StatusOr<const device::DeviceOp*> DeviceRows::GatherOp(size_t offset, size_t bytes) {
+  std::unique_ptr<device::DeviceOp>& op = gathers_[{offset, bytes}];
+  if (op == nullptr) {
+    ASSIGN_OR_RETURN(op, MakeOp("BlockGather", {{DType::kI64, Shape{kUnknownDim}}},
+                                {{"offset", static_cast<int64_t>(offset / sizeof(float))},
+                                 {"width", static_cast<int64_t>(bytes / sizeof(float))}}));
+  }
+  return op.get();
+}
+
+absl::StatusOr<const device::DeviceOp*> DeviceRows::ScatterOp(size_t offset, size_t bytes) {
+  std::unique_ptr<device::DeviceOp>& op = scatters_[{offset, bytes}];
+  if (op == nullptr) {
+    const Shape values{kUnknownDim, static_cast<int64_t>(bytes / sizeof(float))};
+    ASSIGN_OR_RETURN(
+        op, MakeOp("BlockScatter", {{DType::kI64, Shape{kUnknownDim}}, {DType::kF32, values}},
+                   {{"offset", static_cast<int64_t>(offset / sizeof(float))}}));
+  }
+  return op.get();
+}
+
+absl::Status DeviceRows::Run(const device::DeviceOp& op, absl::Span<const Tensor> inputs,
+                             const Tensor& output) {
+  return op.Enqueue(stream_.get(), {inputs, absl::MakeConstSpan(&output, 1), fault_, -1, {}});
+}
+
+absl::StatusOr<DeviceRows::Slab> DeviceRows::Allocate(size_t bytes) {
+  Slab slab;
+  ASSIGN_OR_RETURN(slab.host, device_->pinned()->Allocate(bytes));
+  ASSIGN_OR_RETURN(slab.device, stream_->Allocate(bytes));
+  return slab;
+}
+
+absl::Status DeviceRows::Checked(absl::Status status) {
+  if (!device::IsDeviceLost(status)) return status;
+  lost_(status);
+  return Annotate(status, plan_.who);
+}
+
+absl::StatusOr<Tensor> DeviceRows::Gather(absl::Span<const int64_t> rows) {
+  LetGo();
+  const int64_t n = Count(rows);
+  const size_t row_bytes = static_cast<size_t>(plan_.width) * sizeof(float);
+  const auto gather = [&]() -> absl::StatusOr<Tensor> {
+    ASSIGN_OR_RETURN(Buffer made, stream_->Allocate(static_cast<size_t>(n) * row_bytes));
+    Tensor gathered(DType::kF32, Shape{n, plan_.width}, std::move(made));
+    if (n == 0) return gathered;
+    ASSIGN_OR_RETURN(const device::DeviceOp* op, GatherOp(0, row_bytes));
+    ASSIGN_OR_RETURN(const Slab list, Allocate(ListBytes(n)));
+    std::memcpy(list.host.data(), rows.data(), rows.size() * sizeof(int64_t));
+    absl::Status status = stream_->CopyToDevice(list.device, list.host);
+    Keep({list.host});
+    RETURN_IF_ERROR(status);
+    const Tensor inputs[] = {block_, ListIn(list.device, n)};
+    RETURN_IF_ERROR(Run(*op, inputs, gathered));
+    return gathered;
+  };
+  absl::StatusOr<Tensor> gathered = gather();
+  if (!gathered.ok()) return Checked(gathered.status());
+  return gathered;
+}
+
+absl::StatusOr<Tensor> DeviceRows::GatherToHost(absl::Span<const int64_t> rows) {
+  const int64_t n = Count(rows);
+  ASSIGN_OR_RETURN(const Tensor gathered, Gather(rows));
+  absl::StatusOr<Buffer> host = device_->pinned()->Allocate(gathered.bytes());
+  if (!host.ok()) return host.status();
+  absl::Status status = stream_->CopyToHost(*host, gathered.buffer());
+  // Also after an error: the copy may be under way.
+  status.Update(Synchronize());
+  if (!status.ok()) return Checked(status);
+  return Tensor(DType::kF32, Shape{n, plan_.width}, *std::move(host));
+}
+
+absl::Status DeviceRows::Read(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
+                              char* to) {
+  const auto most =
+      static_cast<int64_t>((kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t)));
+  if (most < 1) return absl::InvalidArgumentError(absl::StrCat(plan_.who, ": rows are too wide"));
+  const auto read = [&](absl::Span<const int64_t> piece) -> absl::Status {
+    const int64_t n = Count(piece);
+    ASSIGN_OR_RETURN(const device::DeviceOp* op, GatherOp(offset, bytes));
+    std::memcpy(aside_.host.data(), piece.data(), piece.size() * sizeof(int64_t));
+    RETURN_IF_ERROR(stream_->CopyToDevice(aside_.device.Slice(0, ListBytes(n)),
+                                          aside_.host.Slice(0, ListBytes(n))));
+    const size_t size = piece.size() * bytes;
+    const Buffer values = aside_.device.Slice(ListBytes(n), size);
+    const Tensor inputs[] = {block_, ListIn(aside_.device, n)};
+    const Shape shape{n, static_cast<int64_t>(bytes / sizeof(float))};
+    RETURN_IF_ERROR(Run(*op, inputs, Tensor(DType::kF32, shape, values)));
+    const Buffer host = aside_.host.Slice(ListBytes(n), size);
+    RETURN_IF_ERROR(stream_->CopyToHost(host, values));
+    RETURN_IF_ERROR(Synchronize());
+    std::memcpy(to, host.data(), size);
+    to += size;
+    return absl::OkStatus();
+  };
+  while (!rows.empty()) {
+    const absl::Span<const int64_t> piece = rows.subspan(0, static_cast<size_t>(most));
+    if (absl::Status s = read(piece); !s.ok()) {
+      Synchronize().IgnoreError();
+      return Checked(s);
+    }
+    rows.remove_prefix(piece.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceRows::Write(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
+                               const char* from) {
+  const auto most =
+      static_cast<int64_t>((kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t)));
+  if (most < 1) return absl::InvalidArgumentError(absl::StrCat(plan_.who, ": rows are too wide"));
+  const auto write = [&](absl::Span<const int64_t> piece) -> absl::Status {
+    const int64_t n = Count(piece);
+    ASSIGN_OR_RETURN(const device::DeviceOp* op, ScatterOp(offset, bytes));
+    const size_t size = piece.size() * bytes;
+    std::memcpy(aside_.host.data(), piece.data(), piece.size() * sizeof(int64_t));
+    std::memcpy(static_cast<char*>(aside_.host.data()) + ListBytes(n), from, size);
+    from += size;
+    RETURN_IF_ERROR(stream_->CopyToDevice(aside_.device.Slice(0, ListBytes(n) + size),
+                                          aside_.host.Slice(0, ListBytes(n) + size)));
+    const Shape shape{n, static_cast<int64_t>(bytes / sizeof(float))};
+    const Tensor inputs[] = {block_, ListIn(aside_.device, n),
+                             Tensor(DType::kF32, shape, aside_.device.Slice(ListBytes(n), size))};
+    RETURN_IF_ERROR(Run(*op, inputs, block_));
+    return Synchronize();
+  };
+  while (!rows.empty()) {
+    const absl::Span<const int64_t> piece = rows.subspan(0, static_cast<size_t>(most));
+    if (absl::Status s = write(piece); !s.ok()) {
+      Synchronize().IgnoreError();
+      return Checked(s);
+    }
+    rows.remove_prefix(piece.size());
+  }
+  return absl::OkStatus();
+}
+
+// The rule's numbers, the list, and the gradient where it has to be brought.
+size_t DeviceRows::ApplyBytes(int64_t rows, bool with_gradient) const {
+  const size_t gradient = static_cast<size_t>(rows * plan_.width) * sizeof(float);
+  return kAlignment + ListBytes(rows) + (with_gradient ? gradient : 0);
+}
+
+absl::Status DeviceRows::TryApply(absl::Span<const int64_t> rows, const Tensor& gradient,
+                                  absl::Span<const float> rule, const Slab& slab) {
+  const int64_t n = Count(rows);
+  const size_t list = kAlignment, values = list + ListBytes(n);
+  const bool from_host = gradient.device() == Device{};
+  char* const host = static_cast<char*>(slab.host.data());
+  std::memcpy(host, rule.data(), rule.size() * sizeof(float));
+  std::memcpy(host + list, rows.data(), rows.size() * sizeof(int64_t));
+  if (from_host) std::memcpy(host + values, gradient.raw(), gradient.bytes());
+  const size_t brought = values + (from_host ? gradient.bytes() : 0);
+  RETURN_IF_ERROR(
+      stream_->CopyToDevice(slab.device.Slice(0, brought), slab.host.Slice(0, brought)));
+  Tensor there = gradient;
+  if (gradient.device() != device()) {
+    const Buffer place = slab.device.Slice(values, gradient.bytes());
+    there = Tensor(DType::kF32, gradient.shape(), place);
+    if (!from_host) {
+      RETURN_IF_ERROR(stream_->CopyOnDevice(place, gradient.buffer().Slice(0, gradient.bytes())));
+    }
+  }
+  const auto numbers = static_cast<int64_t>(rule.size());
+  const Tensor inputs[] = {
+      block_, ListIn(slab.device.Slice(list, ListBytes(n)), n), std::move(there),
+      Tensor(DType::kF32, Shape{numbers}, slab.device.Slice(0, rule.size() * sizeof(float)))};
+  return Run(*apply_, inputs, block_);
+}
+
+void DeviceRows::Apply(absl::Span<const int64_t> rows, const Tensor& gradient,
+                       absl::Span<const float> rule) {
+  if (rows.empty()) return;
+  LetGo();
+  absl::StatusOr<Slab> slab = Allocate(ApplyBytes(Count(rows), gradient.device() != device()));
+  absl::Status status = slab.status();
+  if (status.ok()) {
+    status = TryApply(rows, gradient, rule, *slab);
+    Keep({slab->host, gradient.buffer()});
+  } else if (absl::IsResourceExhausted(status)) {
+    status = ApplyInPieces(rows, gradient, rule);
+  }
+  // Nothing but a device that is lost can have come in between: the rest was checked.
+  if (!status.ok()) lost_(status);
+}
+
+absl::Status DeviceRows::ApplyInPieces(absl::Span<const int64_t> rows, const Tensor& gradient,
+                                       absl::Span<const float> rule) {
+  int64_t most = 1;
+  while (ApplyBytes(2 * most, /*with_gradient=*/true) <= kAsideBytes) most *= 2;
+  const size_t row_bytes = static_cast<size_t>(plan_.width) * sizeof(float);
+  for (size_t begin = 0; begin < rows.size();) {
+    const size_t n = std::min(rows.size() - begin, static_cast<size_t>(most));
+    const Tensor piece(DType::kF32, Shape{static_cast<int64_t>(n), plan_.width},
+                       gradient.buffer().Slice(begin * row_bytes, n * row_bytes));
+    absl::Status status = TryApply(rows.subspan(begin, n), piece, rule, aside_);
+    status.Update(Synchronize());
+    RETURN_IF_ERROR(status);
+    begin += n;
+  }
+  return absl::OkStatus();
+}
+
+// A buffer of a stream is given back where it is dropped, and the one who tells may do no such
+// thing: he leaves a note.
+void DeviceRows::Keep(std::vector<Buffer> buffers) {
+  if (in_flight_.empty() || in_flight_.back().done != nullptr) in_flight_.emplace_back();
+  InFlight& last = in_flight_.back();
+  for (Buffer& buffer : buffers) {
+    last.bytes += buffer.size();
+    last.buffers.push_back(std::move(buffer));
+  }
+  if (last.bytes < kTellBytes && last.buffers.size() < kTellBuffers) return;
+  last.done = std::make_shared<std::atomic<bool>>(false);
+  const absl::Status status =
+      stream_->Notify([done = last.done](const absl::Status&) { done->store(true); });
+  if (!status.ok()) lost_(status);
+}
+
+void DeviceRows::LetGo() {
+  size_t bytes = 0;
+  while (!in_flight_.empty() && in_flight_.front().done != nullptr &&
+         in_flight_.front().done->load()) {
+    in_flight_.pop_front();
+  }
+  for (const InFlight& work : in_flight_) bytes += work.bytes;
+  if (bytes > kMostInFlight) Synchronize().IgnoreError();
+}
+
+absl::Status DeviceRows::Synchronize() {
+  const absl::Status status = stream_->Synchronize();
+  // Those of a device that hangs are kept for ever: it may still write there.
+  if (!status.ok() && !std::exchange(kept_for_ever_, true)) {
+    new std::deque<InFlight>(std::move(in_flight_));
+    new Slab(aside_);
+    new Tensor(block_);
+  }
+  in_flight_.clear();
+  return status;
+}
+
+RowDevices::RowDevices(Open open, int first, const graph::OpRegistry* registry,
+                       DeviceRows::Lost lost)
+    : open_(std::move(open)), first_(first), registry_(registry), lost_(std::move(lost)) {}
+
+absl::StatusOr<std::unique_ptr<DeviceRows>> RowDevices::Make(DeviceRows::Plan plan) {
+  std::shared_ptr<device::DeviceRuntime> device;
+  int number = 0;
+  {
+    const absl::MutexLock lock(&mu_);
+    if (devices_ == nullptr && open_ != nullptr) {
+      ASSIGN_OR_RETURN(devices_, open_());
+      bytes_.resize(devices_ == nullptr ? 0 : static_cast<size_t>(devices_->size()));
+    }
+    if (bytes_.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(plan.who, " is to be in the memory of a GPU (device: gpu), ",
+                       "but this parameter server has none"));
+    }
+    const auto least = std::min_element(bytes_.begin(), bytes_.end());
+    *least += static_cast<size_t>(plan.rows) * plan.stride;
+    device =
+        devices_->device((first_ + static_cast<int>(least - bytes_.begin())) % devices_->size());
+    number = made_++;
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<device::DeviceStream> stream, device->RowStream(number));
+  return DeviceRows::Make(std::move(device), std::move(stream), registry_, std::move(plan),
+                          [this](absl::Status status) {
+                            {
+                              const absl::MutexLock lock(&mu_);
+                              if (std::exchange(told_, true)) return;
+                            }
+                            LogError("a GPU that rows are on failed: ", status.message());
+                            if (lost_) lost_(std::move(status));
+                          });
+}
+
+std::vector<std::string> RowDevices::names() const {
+  const absl::MutexLock lock(&mu_);
+  std::vector<std::string> names;
+  for (int i = 0; devices_ != nullptr && i < devices_->size(); ++i) {
+    names.push_back(devices_->device(i)->name());
+  }
+  return names;
+}
+
+}  // namespace coxswain::ps

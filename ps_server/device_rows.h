@@ -1,0 +1,154 @@
+// The rows of a table's shard in the memory of a GPU: weights and optimizer slots, row by row, as
+// the ops of kernels/row_block_ops.cc know them. Everything else of the shard stays on the host.
+//
+// Reads and updates are enqueued on one of the device's row streams (DeviceRuntime::RowStream), so
+// each sees what was enqueued before it. What waits for the device, waits kLongestWait at most.
+//
+// An update cannot fail: where the device has no memory for it, it goes in pieces through memory
+// that was set aside. When the device is lost, `lost` is told, and the rows are as lost as those of
+// a PS that was killed.
+//
+// Thread model: as of the shard; different shards may use one device at the same time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "coxswain/tensor.h"
+#include "runtime/device/device_runtime.h"
+#include "runtime/graph/op.h"
+
+namespace coxswain::ps {
+
+// Of VariableSpec.device.
+inline constexpr char kOnGpu[] = "gpu";
+
+class DeviceRows {
+ public:
+  // Shapes of the block and of what it is for.
+  struct Plan {
+    int64_t rows = 0;
+    size_t stride = 0;      // bytes from row to row
+    int64_t width = 0;      // f32 weights of a row, at its beginning
+    std::string optimizer;  // the kind; empty: none
+    std::string who;        // for errors: "shard 3 of variable 'v'"
+  };
+  using Lost = std::function<void(absl::Status)>;
+
+  // All rows are zeros. `registry` must outlive it. Errors: ResourceExhausted, those of the device.
+  static absl::StatusOr<std::unique_ptr<DeviceRows>> Make(
+      std::shared_ptr<device::DeviceRuntime> device, std::shared_ptr<device::DeviceStream> stream,
+      const graph::OpRegistry* registry, Plan plan, Lost lost);
+  ~DeviceRows();
+
+  Device device() const { return device_->device(); }
+  size_t bytes() const { return block_.bytes(); }
+
+  // Weights of these rows, f32 [n, width], in the device's memory, for streams that wait for the
+  // row streams. Does not wait. The rows of all functions are within the block.
+  absl::StatusOr<Tensor> Gather(absl::Span<const int64_t> rows);
+  // The same in host memory.
+  absl::StatusOr<Tensor> GatherToHost(absl::Span<const int64_t> rows);
+
+  // Of each row `bytes` bytes from `offset` on, both multiples of 4, one after the other. Waits.
+  absl::Status Read(absl::Span<const int64_t> rows, size_t offset, size_t bytes, char* to);
+  absl::Status Write(absl::Span<const int64_t> rows, size_t offset, size_t bytes, const char* from);
+
+  // The optimizer's rule, of which these are the numbers, for the gradients f32 [n, width] of rows
+  // that differ: in host memory, or in that of a GPU, where they are complete. Waits only where
+  // memory is short.
+  void Apply(absl::Span<const int64_t> rows, const Tensor& gradient, absl::Span<const float> rule);
+
+ private:
+  // What work that was enqueued still uses.
+  struct InFlight {
+    std::vector<Buffer> buffers;
+    size_t bytes = 0;
+    std::shared_ptr<std::atomic<bool>> done;  // null: nothing tells yet
+  };
+  // Memory of both sides, with the same layout.
+  struct Slab {
+    Buffer host, device;
+  };
+
+  DeviceRows(std::shared_ptr<device::DeviceRuntime> device,
+             std::shared_ptr<device::DeviceStream> stream, const graph::OpRegistry* registry,
+             Plan plan, Lost lost);
+  absl::StatusOr<std::unique_ptr<device::DeviceOp>> MakeOp(const std::string& op,
+                                                           const std::vector<TensorType>& inputs,
+                                                           Attrs attrs);
+  absl::StatusOr<const device::DeviceOp*> GatherOp(size_t offset, size_t bytes);
+  absl::StatusOr<const device::DeviceOp*> ScatterOp(size_t offset, size_t bytes);
+  absl::StatusOr<Slab> Allocate(size_t bytes);
+  // With what was set aside where there is no other memory, in pieces.
+  absl::Status TryApply(absl::Span<const int64_t> rows, const Tensor& gradient,
+                        absl::Span<const float> rule, const Slab& slab);
+  absl::Status ApplyInPieces(absl::Span<const int64_t> rows, const Tensor& gradient,
+                             absl::Span<const float> rule);
+  size_t ApplyBytes(int64_t rows, bool with_gradient) const;
+  absl::Status Run(const device::DeviceOp& op, absl::Span<const Tensor> inputs,
+                   const Tensor& output);
+  // Keeps buffers until what was enqueued is done.
+  void Keep(std::vector<Buffer> buffers);
+  void LetGo();
+  // Waits for all that was enqueued.
+  absl::Status Synchronize();
+  absl::Status Checked(absl::Status status);
+
+  const std::shared_ptr<device::DeviceRuntime> device_;
+  const std::shared_ptr<device::DeviceStream> stream_;
+  const graph::OpRegistry* const registry_;
+  const Plan plan_;
+  const Lost lost_;
+  Tensor block_;  // f32 [rows, stride / 4]
+  Buffer fault_;
+  Slab aside_;
+  std::unique_ptr<device::DeviceOp> apply_;
+  // By offset and bytes.
+  std::map<std::pair<size_t, size_t>, std::unique_ptr<device::DeviceOp>> gathers_, scatters_;
+  std::deque<InFlight> in_flight_;
+  bool kept_for_ever_ = false;
+};
+
+// The GPUs of a PS, for its shards. Thread-safe. Must outlive them.
+class RowDevices {
+ public:
+  using Open = std::function<absl::StatusOr<std::shared_ptr<const device::DeviceSet>>()>;
+
+  // `open` is called once, when the first table wants a GPU: a process that uses one takes memory
+  // there. Null: there is none. `first`: the device that comes first, modulo their number, so that
+  // the PS of one machine do not all begin with the same. `lost` is called at most once, on any
+  // thread.
+  RowDevices(Open open, int first, const graph::OpRegistry* registry, DeviceRows::Lost lost);
+
+  // On the device that has given the fewest bytes so far. Errors: FailedPrecondition where there is
+  // no device; those of `open` and of DeviceRows::Make.
+  absl::StatusOr<std::unique_ptr<DeviceRows>> Make(DeviceRows::Plan plan);
+  // Those that are open, for people.
+  std::vector<std::string> names() const;
+
+ private:
+  const Open open_;
+  const int first_;
+  const graph::OpRegistry* const registry_;
+  const DeviceRows::Lost lost_;
+  mutable absl::Mutex mu_;
+  std::shared_ptr<const device::DeviceSet> devices_ ABSL_GUARDED_BY(mu_);
+  std::vector<size_t> bytes_ ABSL_GUARDED_BY(mu_);  // by device, from first_ on
+  int made_ ABSL_GUARDED_BY(mu_) = 0;
+  bool told_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace coxswain::ps

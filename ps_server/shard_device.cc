@@ -1,0 +1,159 @@
+// What a shard with its rows in the memory of a GPU does differently: weights and slots are in a
+// block there (device_rows.h), all else on the host.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "ps_server/shard.h"
+#include "ps_server/storage.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::ps {
+namespace {
+
+// Of rows that are filled on the host and brought to the device together.
+constexpr size_t kFillBytes = size_t{4} << 20;
+
+// Where the longest beginning of the list ends in which no row comes twice.
+size_t EndOfDistinct(absl::Span<const int64_t> rows) {
+  absl::flat_hash_set<int64_t> seen;
+  size_t end = 0;
+  while (end < rows.size() && seen.insert(rows[end]).second) ++end;
+  return end;
+}
+
+}  // namespace
+
+bool Shard::WantsGpu(const proto::ShardSpec& spec) { return !spec.variable().device().empty(); }
+
+absl::Status Shard::CheckForGpu() const {
+  const auto refuse = [this](absl::string_view what) {
+    return Invalid(absl::StrCat("rows in the memory of a GPU (device: gpu): ", what));
+  };
+  const std::string& wanted = spec_.variable().device();
+  if (wanted != kOnGpu) return refuse(absl::StrCat("wanted gpu, found ", wanted));
+  if (!table()) return refuse("only of embedding tables");
+  if (layout_.hashed()) return refuse("not of hash tables, whose ids have no bound");
+  if (layout_.dtype() != DType::kF32) {
+    return refuse(absl::StrCat("wanted f32, found ", DTypeName(layout_.dtype())));
+  }
+  if (layout_.rows() > kMaxTableRows) {
+    return absl::ResourceExhaustedError(absl::StrCat(Invalid("").message(), ": ", layout_.rows(),
+                                                     " rows, a shard holds at most ", kMaxTableRows,
+                                                     ": use more shards"));
+  }
+  if (optimizer_.none()) return absl::OkStatus();
+  if (optimizer_.SparseMovesAllRows()) {
+    return refuse(absl::StrCat("not with the optimizer ", optimizer_.name(),
+                               ", which moves all rows with each update; lazy_adam moves those "
+                               "that the update names"));
+  }
+  if (optimizer_.ema_decay() > 0) return refuse("not with averages of weights (ema_decay)");
+  if (optimizer_.delay_compensation() > 0) return refuse("not with delay_compensation");
+  return absl::OkStatus();
+}
+
+absl::Status Shard::AllocateOnGpu(RowDevices* devices) {
+  DeviceRows::Plan plan;
+  plan.rows = rows();
+  plan.stride = plan_.row_stride;
+  plan.width = layout_.row_elements();
+  plan.optimizer = std::string(optimizer_.name());
+  plan.who = std::string(Invalid("").message());
+  if (devices == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        plan.who, " is to be in the memory of a GPU (device: gpu), but there is none here"));
+  }
+  ASSIGN_OR_RETURN(gpu_, devices->Make(std::move(plan)));
+  absl::StatusOr<Buffer> side = AllocateStorage(static_cast<size_t>(rows()) * plan_.side_stride);
+  if (!side.ok()) return Annotate(side.status(), Invalid("").message());
+  memory_.side = *std::move(side);
+  return absl::OkStatus();
+}
+
+// Without an initializer weights are zeros. Slots begin with their initial values.
+absl::Status Shard::FillOnGpu(const Initializer* initializer) {
+  const size_t stride = plan_.row_stride, width = static_cast<size_t>(layout_.row_elements());
+  const auto most = static_cast<int64_t>(std::max<size_t>(1, kFillBytes / stride));
+  std::vector<char> filled;
+  std::vector<int64_t> list;
+  for (int64_t begin = 0; begin < rows(); begin += most) {
+    const int64_t n = std::min(most, rows() - begin);
+    filled.assign(static_cast<size_t>(n) * stride, 0);
+    list.resize(static_cast<size_t>(n));
+    std::iota(list.begin(), list.end(), begin);
+    for (int64_t r = 0; r < n; ++r) {
+      float* const row = reinterpret_cast<float*>(filled.data() + static_cast<size_t>(r) * stride);
+      if (initializer != nullptr) {
+        initializer->FillRow(layout_.ToGlobal(begin + r), absl::MakeSpan(row, width));
+      }
+      for (int p = 1; p <= optimizer_.slots(); ++p) {
+        std::fill_n(row + part(p).offset / sizeof(float), part(p).width,
+                    static_cast<float>(part(p).initial));
+      }
+    }
+    RETURN_IF_ERROR(gpu_->Write(list, 0, stride, filled.data()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Shard::GatherOnDevice(const Tensor& ids) const {
+  COX_CHECK(gpu_ != nullptr, "rows that are on the host are wanted on a device");
+  RETURN_IF_ERROR(CheckIdTensor(ids));
+  ASSIGN_OR_RETURN(const Tensor rows, gpu_->Gather(ids.values<int64_t>()));
+  return rows.Reshaped(layout_.RowsShape(ids.num_elements()));
+}
+
+absl::Status Shard::ReadFromGpu(int64_t begin, int64_t n, int part_index, char* to) const {
+  std::vector<int64_t> list(static_cast<size_t>(n));
+  std::iota(list.begin(), list.end(), begin);
+  return gpu_->Read(list, part(part_index).offset, part(part_index).row_bytes(), to);
+}
+
+absl::Status Shard::CheckGpuUpdate(const graph::Update& update) const {
+  if (update.kind != graph::Update::Kind::kSparse) {
+    return Invalid(
+        "its rows are in the memory of a GPU (device: gpu), where gradients of rows are the only "
+        "updates");
+  }
+  RETURN_IF_ERROR(CheckIdTensor(update.ids));
+  const Shape wanted = layout_.RowsShape(update.ids.num_elements());
+  if (update.values.dtype() == DType::kF32 && update.values.shape() == wanted) {
+    return absl::OkStatus();
+  }
+  return Invalid(absl::StrCat("wanted f32", wanted.ToString(), ", got ",
+                              DTypeName(update.values.dtype()), update.values.shape().ToString()));
+}
+
+// A row that comes twice is updated twice, in order: the device updates rows at the same time, so
+// those of one go must differ. Whether any comes twice is seen where they are marked as touched; it
+// may also have been an earlier update of the segment.
+void Shard::ApplyOnGpu(const graph::Update& update, const Numbers& at) {
+  absl::Span<const int64_t> rows = update.ids.values<int64_t>();
+  const PartPlace touched = Place(touched_);
+  const int64_t number = applied_ + 1;
+  bool again = false;
+  for (const int64_t row : rows) {
+    int64_t last;
+    std::memcpy(&last, touched.Row(row), sizeof(last));
+    again = again || last == number;
+    std::memcpy(touched.Row(row), &number, sizeof(number));
+  }
+  const std::vector<float> rule = optimizer_.RuleNumbers(at.t, at.staleness, update.rate);
+  const size_t row_bytes = static_cast<size_t>(layout_.row_elements()) * sizeof(float);
+  size_t begin = 0;
+  while (!rows.empty()) {
+    const size_t n = again ? EndOfDistinct(rows) : rows.size();
+    const Tensor gradient(DType::kF32, Shape{static_cast<int64_t>(n), layout_.row_elements()},
+                          update.values.buffer().Slice(begin * row_bytes, n * row_bytes));
+    gpu_->Apply(rows.subspan(0, n), gradient, rule);
+    rows.remove_prefix(n);
+    begin += n;
+  }
+}
+
+}  // namespace coxswain::ps
