@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
@@ -50,12 +51,17 @@ TEST_CASE("a job on GPUs learns, each update is applied once, though a worker is
 }
 
 // The last loss of a job of one worker, whose updates come one after the other, on the GPUs of
-// `gpus`.
-double LossOn(const std::string& gpus, const DataFiles& files, const std::string& job) {
+// `gpus`; where the tasks are, and other flags.
+double LossOn(const std::string& gpus, const DataFiles& files, const std::string& job,
+              const std::string& where = "--local=1x1", const std::vector<std::string>& more = {}) {
   const std::string report = files.Path("report.json");
-  const auto result = Coxswain({"train", job, "--local", "1x1", "--quiet", "--report", report,
-                                "--set", "train.closures_in_flight=1", "--set", "train.epochs=2"},
-                               {{"COXSWAIN_GPUS", gpus}});
+  std::vector<std::string> flags = {"train",    job,
+                                    where,      "--quiet",
+                                    "--report", report,
+                                    "--set",    "train.closures_in_flight=1",
+                                    "--set",    "train.epochs=2"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  const auto result = Coxswain(flags, {{"COXSWAIN_GPUS", gpus}});
   CAPTURE(gpus, result.out, result.err);
   REQUIRE(result.code == 0);
   return ReadJson(report)["final_loss"].get<double>();
@@ -126,6 +132,76 @@ faults:
   CHECK(told["visitation"]["repeated"] == 0);
   CHECK(told["chaos"]["injected"]["worker"]["kill"] == 2);
   CHECK(told["chaos"]["injected"]["ps"]["kill"] == 1);
+}
+
+const std::vector<std::string> kTablesOnGpu = {"--set", "parameter_servers.table_device=gpu"};
+
+TEST_CASE("tables in a GPU's memory learn to the bit what they learn on the host", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep), gpus = TestedGpus();
+  const double on_host = LossOn(gpus, files, job);
+  CHECK(on_host > 0);
+  for (const std::string where : {"--local=1x1", "--in-process"}) {
+    CAPTURE(where);
+    CHECK(LossOn(gpus, files, job, where, kTablesOnGpu) == on_host);
+  }
+}
+
+TEST_CASE("a job with tables in the memory of GPUs survives kills, and goes on without GPUs",
+          "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep), report = files.Path("report.json");
+  const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
+baseline: false
+faults:
+  - {task: worker, at_update: [60], restart_delay: 100ms}
+  - {task: ps, at_update: [150, 260], restart_delay: 100ms}
+)");
+  std::vector<std::string> flags = {"train",
+                                    job,
+                                    "--local",
+                                    "2x2",
+                                    "--report",
+                                    report,
+                                    "--set",
+                                    "checkpoint.every_steps=50",
+                                    "--set",
+                                    "train.epochs=20",
+                                    "--checkpoint-dir",
+                                    files.Path("checkpoints")};
+  std::vector<std::string> on_gpus = flags;
+  on_gpus.insert(on_gpus.end(), kTablesOnGpu.begin(), kTablesOnGpu.end());
+  on_gpus.insert(on_gpus.end(), {"--chaos", chaos, "--chaos-dir", files.Path("run")});
+  const auto first = Run(CoxswainCommand(on_gpus), {{"COXSWAIN_GPUS", "fake"}}, absl::Seconds(200));
+  CAPTURE(first.out, first.err);
+  REQUIRE(first.code == 0);
+  CHECK_THAT(first.out, Contains("every promise was kept"));
+  const nlohmann::json told = ReadJson(report);
+  CHECK(told["updates"]["applied"] == told["updates"]["scheduled"]);
+  CHECK(told["chaos"]["injected"]["ps"]["kill"] == 2);
+  // The checkpoint is one like any other.
+  flags.insert(flags.end(), {"--resume", "--count-visits", "--set", "train.device=cpu", "--set",
+                             "train.epochs=25"});
+  const auto second = Run(CoxswainCommand(flags), {{"COXSWAIN_GPUS", "none"}}, absl::Seconds(100));
+  CAPTURE(second.out, second.err);
+  REQUIRE(second.code == 0);
+  const nlohmann::json then = ReadJson(report);
+  CHECK(then["updates"]["applied"] == then["updates"]["scheduled"]);
+  CHECK(then["metrics"]["auc"].get<double>() > 0.9);
+}
+
+TEST_CASE("a table that is to be in a GPU's memory is refused by a PS without, with its name",
+          "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  const auto result = Coxswain(
+      {"train", job, "--in-process", "--set", "train.device=cpu", kTablesOnGpu[0], kTablesOnGpu[1]},
+      {{"COXSWAIN_GPUS", "none"}});
+  CAPTURE(result.out);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("/job:ps/task:0: shard"));
+  CHECK_THAT(result.err, Contains("is to be in the memory of a GPU (device: gpu), but this "
+                                  "parameter server has none"));
 }
 
 TEST_CASE("a job that wants GPUs is refused by workers without, never run on their CPUs", "[gpu]") {

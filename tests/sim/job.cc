@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "protos/control.pb.h"
+#include "ps_server/device_rows.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
@@ -48,6 +49,35 @@ cluster::DaemonOptions OptionsOf(const std::string& job, int task, const std::st
   return options;
 }
 
+// What its streams were given is done when the process is dead, too.
+void DrainAtTheEnd(env::Env* env, const std::shared_ptr<const device::DeviceSet>& devices) {
+  static_cast<SimEnv*>(env)->AddDrain([weak = std::weak_ptr<const device::DeviceSet>(devices)] {
+    const auto devices = weak.lock();
+    bool any = false;
+    for (int g = 0; devices != nullptr && g < devices->size(); ++g) {
+      any = static_cast<device::FakeDevice*>(devices->device(g).get())->Drain() || any;
+    }
+    return any;
+  });
+}
+
+device::FakeDeviceOptions GpuOf(int index, uint64_t seed) {
+  device::FakeDeviceOptions gpu;
+  gpu.index = index;
+  gpu.memory_bytes = size_t{1} << 26;
+  gpu.seed = seed;
+  gpu.max_delay = absl::Milliseconds(2);
+  return gpu;
+}
+
+std::shared_ptr<const device::DeviceSet> MakeGpu(env::Env* env, uint64_t seed) {
+  std::vector<std::shared_ptr<device::DeviceRuntime>> gpus;
+  gpus.push_back(device::FakeDevice::Make(env, GpuOf(0, seed)).value());
+  const auto devices = std::make_shared<const device::DeviceSet>(std::move(gpus));
+  DrainAtTheEnd(env, devices);
+  return devices;
+}
+
 // The function with each node that a GPU may compute pinned to one of `gpus`, so that values go
 // from one to the other at every turn.
 std::shared_ptr<const graph::Function> PinnedToGpus(graph::Function function, int gpus) {
@@ -75,11 +105,16 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
     return std::make_unique<CoordinatorProcess>(this, place);
   });
   for (int p = 0; p < options_.ps; ++p) {
-    ps_nodes_.push_back(site->AddNode(absl::StrCat("ps:", p), [p](const Place& place) {
+    ps_nodes_.push_back(site->AddNode(absl::StrCat("ps:", p), [this, p](const Place& place) {
       const int lanes = 1 + static_cast<int>(place.world->random().Below(3));
+      cluster::DaemonOptions daemon = OptionsOf("ps", p, place.address);
+      if (options_.gpu_tables) {
+        const uint64_t seed = place.world->random().Next();
+        daemon.open_devices = [env = place.env, seed] { return MakeGpu(env, seed); };
+      }
       return std::make_unique<DaemonProcess>(
-          place, std::make_unique<ps::PsService>(place.env, place.transport, SimRegistry(),
-                                                 OptionsOf("ps", p, place.address), lanes));
+          place, std::make_unique<ps::PsService>(place.env, place.transport, SimRegistry(), daemon,
+                                                 lanes));
     }));
   }
   for (int w = 0; w < options_.workers; ++w) {
@@ -153,15 +188,25 @@ void Job::Tear(int64_t closure) {
   });
 }
 
+void Job::PutOnGpus(std::vector<proto::ShardSpec>* shards) {
+  for (proto::ShardSpec& shard : *shards) {
+    proto::VariableSpec* const variable = shard.mutable_variable();
+    const bool can_be = options_.gpu_tables && variable->table() && !variable->has_hash() &&
+                        variable->dtype() == static_cast<int32_t>(DType::kF32) &&
+                        variable->optimizer().kind() != "adam" &&
+                        variable->optimizer().ema_decay() == 0 &&
+                        variable->optimizer().delay_compensation() == 0;
+    if (!can_be) continue;
+    variable->set_device(ps::kOnGpu);
+    ++totals.gpu_shards;
+  }
+}
+
 void Job::AddGpus(const Place& place, int worker, cluster::DaemonOptions* daemon) {
   Random& random = place.world->random();
   std::vector<std::shared_ptr<device::DeviceRuntime>> gpus;
   for (int g = 0; g < options_.gpus; ++g) {
-    device::FakeDeviceOptions gpu;
-    gpu.index = g;
-    gpu.memory_bytes = size_t{1} << 26;
-    gpu.seed = random.Next();
-    gpu.max_delay = absl::Milliseconds(2);
+    device::FakeDeviceOptions gpu = GpuOf(g, random.Next());
     if (random.Chance(options_.gpu_breaks)) {
       gpu.break_after_ops = 1 + static_cast<int64_t>(random.Below(200));
     }
@@ -170,15 +215,7 @@ void Job::AddGpus(const Place& place, int worker, cluster::DaemonOptions* daemon
   if (gpus.empty()) return;
   const auto devices = std::make_shared<const device::DeviceSet>(std::move(gpus));
   daemon->devices = devices;
-  static_cast<SimEnv*>(place.env)->AddDrain(
-      [weak = std::weak_ptr<const device::DeviceSet>(devices)] {
-        const auto devices = weak.lock();
-        bool any = false;
-        for (int g = 0; devices != nullptr && g < devices->size(); ++g) {
-          any = static_cast<device::FakeDevice*>(devices->device(g).get())->Drain() || any;
-        }
-        return any;
-      });
+  DrainAtTheEnd(place.env, devices);
   // As coxswain-worker does.
   daemon->device_lost = [this, worker, life = place.life](const absl::Status&) {
     if (!life->alive) return;
@@ -273,6 +310,7 @@ void CoordinatorProcess::Start() {
     if (event.kind == ClusterEvent::Kind::kWorkerLost) ++job_->totals.workers_lost;
   });
   shards_ = job_->workload_->Shards(job_->ps_used_);
+  job_->PutOnGpus(&shards_);
   if (!FindCheckpoint()) return;
   if (resumed_) options.min_epoch = manifest_.epoch + 1;
   const auto holder = checkpoint::ReadCheckpointHolder(place_.env->files(), o.checkpoint.directory);

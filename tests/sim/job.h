@@ -50,6 +50,7 @@ struct JobOptions {
   bool poison_hangs = false;
   int gpus = 0;             // of each worker; fake ones
   double gpu_breaks = 0.0;  // how many GPUs are lost if they are used for long
+  bool gpu_tables = false;  // each PS has one, and tables that can be there are in its memory
   bool pins = false;        // each node that can is pinned to one of the worker's GPUs
   bool moves = false;       // some shards go to any PS at some checkpoints
 };
@@ -206,6 +207,7 @@ class Job {
     int64_t torn = 0;       // connections to PS that a closure broke
     int64_t too_large = 0;  // closures
     int64_t gpus_lost = 0;
+    int64_t gpu_shards = 0;  // that were to be in the memory of GPUs
     int64_t quarantined = 0;
     int64_t rivals = 0, rivals_held = 0;  // started; those that got the cluster
     int64_t timeouts = 0;
@@ -222,6 +224,8 @@ class Job {
   void Poison(int64_t closure);
   void Hang(int64_t closure);
   void Tear(int64_t closure);
+  // Those that can be in the memory of GPUs are to be there.
+  void PutOnGpus(std::vector<proto::ShardSpec>* shards);
   // Fake ones, for a life of a worker.
   void AddGpus(const Place& place, int worker, cluster::DaemonOptions* daemon);
   Site* const site_;

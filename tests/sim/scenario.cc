@@ -90,6 +90,7 @@ void Add(Outcome* sum, const Outcome& one) {
   t.torn += one.totals.torn;
   t.too_large += one.totals.too_large;
   t.gpus_lost += one.totals.gpus_lost;
+  t.gpu_shards += one.totals.gpu_shards;
   t.quarantined += one.totals.quarantined;
   t.rivals += one.totals.rivals;
   t.rivals_held += one.totals.rivals_held;

@@ -627,6 +627,14 @@ Scenario GpuWorkers(Random* random) {
   return s;
 }
 
+Scenario GpuTables(Random* random) {
+  constexpr Scenario (*kKinds[])(Random*) = {TableFit,         RowWrites,   BoundedStaleness,
+                                             SynchronousSteps, DeltaChains, VisitedExamples};
+  Scenario s = kKinds[random->Below(std::size(kKinds))](random);
+  s.job.gpu_tables = true;
+  return s;
+}
+
 Scenario RowWrites(Random* random) {
   Scenario s = AnyFaults(random);
   if (random->Chance(0.8)) Checkpoints(random, &s);

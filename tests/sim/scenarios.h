@@ -70,6 +70,8 @@ Scenario NumberedSteps(Random* random);
 Scenario HeldValues(Random* random);
 // One of the kinds above, on workers that have GPUs, of which some are lost.
 Scenario GpuWorkers(Random* random);
+// Others, on PS that keep their tables in the memory of GPUs where they can be there.
+Scenario GpuTables(Random* random);
 // All faults, several times as many; packed closures.
 Scenario Storm(Random* random);
 // 1,000 workers and 50 PS; thousands of preemptions in three days. For one seed.

@@ -256,6 +256,14 @@ TEST_CASE("workers compute on GPUs, some of which are lost, with the same result
   CHECK(result.sum.totals.gpus_lost > 0);
 }
 
+TEST_CASE("tables in the memory of GPUs lose and double nothing, whatever is killed",
+          "[sim][gpu_tables]") {
+  const SeedsResult result = RunSeeds({.tag = "[gpu_tables]", .count = 500}, GpuTables);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.gpu_shards > 500);
+  CHECK(result.sum.totals.ps_recoveries > 0);
+}
+
 TEST_CASE("all faults at once, one upon the other, lose and double nothing", "[sim][storm]") {
   CHECK(RunSeeds({.tag = "[storm]", .count = 500}, Storm).violation == "");
 }

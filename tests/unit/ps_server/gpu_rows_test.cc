@@ -314,7 +314,9 @@ TEST_CASE("a checkpoint of rows in a GPU's memory is restored there and on the h
   const DataFiles files;
   World a, b;
   proto::ShardSpec spec = Table("adagrad");
+  CHECK(a.ps.Status().gpus().empty());  // none is opened before a table wants one
   REQUIRE(a.ps.Create({OnGpu(spec)}).ok());
+  REQUIRE(a.ps.Status().gpus_size() == 1);
   REQUIRE(a.ps.Register(1, Step()).ok());
   a.Train(1, 5);
   std::filesystem::create_directory(files.Path("c"));

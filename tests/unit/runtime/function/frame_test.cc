@@ -94,6 +94,23 @@ TEST_CASE("a segment request comes back as it was", "[frame]") {
   CheckSame(r->tensors, w.tensors);
 }
 
+TEST_CASE("a segment request may say on which GPU rows are wanted, in any kind of step",
+          "[frame]") {
+  SegmentRequest r = SampleSegmentRequest();
+  CHECK(DecodeSegmentRequest(Encode(SampleSegmentRequest()))->rows_on == -1);
+  r.rows_on = 3;
+  for (const bool sync : {false, true}) {
+    if (sync) r.sync = {.first = 3, .count = 2, .after = 1};
+    const auto decoded = DecodeSegmentRequest(Encode(r));
+    REQUIRE(decoded.ok());
+    CHECK(decoded->rows_on == 3);
+    CHECK(decoded->segment == r.segment);
+    CHECK(decoded->seed == r.seed);
+    CHECK(static_cast<bool>(decoded->sync) == sync);
+    CheckSame(decoded->tensors, SampleTensors());
+  }
+}
+
 TEST_CASE("a segment reply comes back with its typed status", "[frame]") {
   auto r = DecodeSegmentReply(Encode(SampleSegmentReply()));
   REQUIRE(r.ok());

@@ -270,6 +270,65 @@ TEST_CASE("all tensors for one PS at one point are in one frame, each once", "[p
   CHECK(p.segments[1][0].results.size() == 1);
 }
 
+Attrs OnGpu(Attrs attrs) {
+  attrs[kOnGpuAttr] = true;
+  return attrs;
+}
+
+const graph::Node& CallOf(const graph::Function& worker, int segment) {
+  for (const graph::Node& n : worker.graph.nodes()) {
+    if (n.op == kPsCallOp && GetPsCallTarget(n).segment == segment) return n;
+  }
+  FAIL("no call of segment " << segment);
+  return worker.graph.node(0);
+}
+
+TEST_CASE(
+    "rows in a GPU's memory, and gradients that go to such rows alone, need not pass the host",
+    "[partition]") {
+  graph::GraphBuilder b("f", &ClusterOps());
+  const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
+  // Shard 0 is on a GPU, shard 1 on the host.
+  std::vector<Output> gradients;
+  for (int s = 0; s < 2; ++s) {
+    const Attrs read = ReadOf(s, Shape{10, 2});
+    const Output rows = b.Op("GatherShard", {ids}, s == 0 ? OnGpu(read) : read);
+    gradients.push_back(b.Op("Neg", {rows}));
+  }
+  b.Target("ApplySparse", {ids, gradients[0]}, OnGpu(ShardOf(0)));
+  b.Target("ApplySparse", {ids, gradients[1]}, ShardOf(1));
+  const Partition p = MustPartition(MustFinish(&b), 1, [](ShardId) { return 0; });
+  const graph::Node &lookup = CallOf(p.worker, 0), &update = CallOf(p.worker, 1);
+  CHECK(GpuInputs(lookup).empty());
+  CHECK(GpuOutputs(lookup) == std::vector<int64_t>{0});
+  REQUIRE(update.inputs.size() == 3);  // the ids, and the gradients of both
+  CHECK(GpuInputs(update) == std::vector<int64_t>{1});
+  CHECK(GpuOutputs(update).empty());
+}
+
+TEST_CASE("rows that their PS computes with, and gradients that others take too, pass the host",
+          "[partition]") {
+  graph::GraphBuilder b("f", &ClusterOps());
+  const Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});
+  const Output rows = b.Op("GatherShard", {ids}, OnGpu(ReadOf(0, Shape{10, 2})));
+  const Output gradient = b.Op("Neg", {rows});
+  {
+    graph::GraphBuilder::DeviceScope scope(&b, "/job:ps/task:0");
+    b.Result("square", b.Op("Square", {rows}));
+  }
+  b.Target("ApplySparse", {ids, gradient}, OnGpu(ShardOf(0)));
+  b.Target("ApplySparse", {ids, gradient}, ShardOf(1));
+  const Partition p = MustPartition(MustFinish(&b), 1, [](ShardId) { return 0; });
+  for (const graph::Node& n : p.worker.graph.nodes()) {
+    if (n.op != kPsCallOp) continue;
+    CHECK(GpuInputs(n).empty());
+    CHECK(GpuOutputs(n).empty());
+  }
+  for (const graph::Node& n : p.segments[0][0].graph.nodes()) {
+    CHECK_FALSE(graph::AttrOr<bool>(n.attrs, kOnGpuAttr, false));
+  }
+}
+
 TEST_CASE("a lookup by what another lookup found makes a segment more", "[partition]") {
   graph::GraphBuilder b("chain", &ClusterOps());
   Output ids = b.Argument("ids", DType::kI64, Shape{kUnknownDim});

@@ -1,0 +1,55 @@
+// Keys that say in whose memory tables are.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/job/job_parser.h"
+
+namespace coxswain::job {
+namespace {
+
+using Catch::Contains;
+
+std::string Text(const std::string& more, const std::string& user = "") {
+  return absl::StrCat(
+      "name: j\ndataset: {path: a.csv}\nfeatures:\n  - {name: user, kind: categorical", user,
+      "}\n  - {name: film, kind: categorical}\nlabel: {column: y}\n"
+      "model: {kind: matrix_factorization, user: {feature: user}, item: {feature: film}, dim: 4}\n",
+      more);
+}
+
+TEST_CASE("job: each table has its device, or that of all", "[job]") {
+  const auto job =
+      ParseJob(Text("tables: {user: {device: cpu}}\nparameter_servers: {table_device: gpu}\n"),
+               "j.yaml", {});
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  CHECK(job->FindTable("user")->device == "cpu");
+  CHECK(job->FindTable("film")->device == "gpu");
+  CHECK(job->FindTable("user_bias")->device == "gpu");
+  const auto plain = ParseJob(Text("tables: {film: {device: gpu}}\n"), "j.yaml", {});
+  REQUIRE(plain.ok());
+  CHECK(plain->FindTable("user")->device == "cpu");
+  CHECK(plain->FindTable("film")->device == "gpu");
+}
+
+TEST_CASE("job: tables that cannot be in a GPU's memory, and devices that are none, are errors",
+          "[job]") {
+  const auto error = [](const std::string& text) {
+    return std::string(ParseJob(text, "j.yaml", {}).status().message());
+  };
+  CHECK_THAT(error(Text("tables: {user: {device: tpu}}\n")),
+             Contains("tables.user.device") && Contains("'tpu'") && Contains("gpu"));
+  CHECK_THAT(error(Text("tables: {user: {device: gpu}}\n", ", id: hash")),
+             Contains("tables.user.device") && Contains("hash tables are kept on the host"));
+  CHECK_THAT(error(Text("tables: {film: {device: gpu, dtype: bf16}}\n")),
+             Contains("tables.film.device") && Contains("bf16"));
+  CHECK_THAT(error(Text("optimizer: {table: {kind: adam}}\ntables: {film: {device: gpu}}\n")),
+             Contains("tables.film.device") && Contains("lazy_adam"));
+  CHECK(error(Text("tables: {film: {device: gpu, trainable: false}}\n"
+                   "optimizer: {table: {kind: adam}}\n"))
+            .empty());
+}
+
+}  // namespace
+}  // namespace coxswain::job
