@@ -189,6 +189,9 @@ class UpdateKernel final : public graph::Kernel {
       RETURN_IF_ERROR(Named(ReadRate(context->input(at + 1), &update.learning_rate), target_));
     }
     if (TakesGradient(kind_) && update.values.dtype() == DType::kBF16) {
+      if (update.values.device() != Device{}) {
+        return Named(absl::InvalidArgumentError("wanted bf16 in host memory"), target_);
+      }
       update.values = Widened(update.values);
     }
     return Named(shards->Stage(std::move(update)), target_);

@@ -36,23 +36,26 @@ Tensor ListIn(const Buffer& at, int64_t rows) {
 
 DeviceRows::DeviceRows(std::shared_ptr<device::DeviceRuntime> device,
                        std::shared_ptr<device::DeviceStream> stream,
-                       const graph::OpRegistry* registry, Plan plan, Lost lost)
+                       const graph::OpRegistry* registry, Plan plan, Lost lost, Ended ended)
     : device_(std::move(device)),
       stream_(std::move(stream)),
       registry_(registry),
       plan_(std::move(plan)),
-      lost_(std::move(lost)) {}
+      lost_(std::move(lost)),
+      ended_(std::move(ended)) {}
 
 DeviceRows::~DeviceRows() {
   // The block and what was set aside belong to no stream: what uses them must be over.
   Synchronize().IgnoreError();
+  ended_();
 }
 
 absl::StatusOr<std::unique_ptr<DeviceRows>> DeviceRows::Make(
     std::shared_ptr<device::DeviceRuntime> device, std::shared_ptr<device::DeviceStream> stream,
-    const graph::OpRegistry* registry, Plan plan, Lost lost) {
+    const graph::OpRegistry* registry, Plan plan, Lost lost, Ended ended) {
   std::unique_ptr<DeviceRows> made(new DeviceRows(std::move(device), std::move(stream), registry,
-                                                  std::move(plan), std::move(lost)));
+                                                  std::move(plan), std::move(lost),
+                                                  std::move(ended)));
   const Plan& p = made->plan_;
   const Shape shape{p.rows, static_cast<int64_t>(p.stride / sizeof(float))};
   absl::StatusOr<Buffer> block = made->device_->Allocate(static_cast<size_t>(p.rows) * p.stride);
@@ -125,47 +128,62 @@ absl::StatusOr<DeviceRows::Slab> DeviceRows::Allocate(size_t bytes) {
 
 absl::Status DeviceRows::Checked(absl::Status status) {
   if (!device::IsDeviceLost(status)) return status;
-  lost_(status);
-  return Annotate(status, plan_.who);
+  Fail(status);
+  return failed_;
+}
+
+void DeviceRows::Fail(absl::Status status) {
+  if (!failed_.ok()) return;
+  if (!device::IsDeviceLost(status)) status = device::DeviceLost(std::string(status.message()));
+  failed_ = Annotate(status, plan_.who);
+  lost_(failed_);
 }
 
 absl::StatusOr<Tensor> DeviceRows::Gather(absl::Span<const int64_t> rows) {
+  RETURN_IF_ERROR(failed_);
   LetGo();
+  absl::StatusOr<Tensor> gathered = TryGather(rows);
+  if (absl::IsResourceExhausted(gathered.status())) {
+    // What earlier work has held may be what is wanted.
+    RETURN_IF_ERROR(Synchronize());
+    gathered = TryGather(rows);
+  }
+  if (!gathered.ok()) return Checked(gathered.status());
+  return gathered;
+}
+
+absl::StatusOr<Tensor> DeviceRows::TryGather(absl::Span<const int64_t> rows) {
   const int64_t n = Count(rows);
   const size_t row_bytes = static_cast<size_t>(plan_.width) * sizeof(float);
-  const auto gather = [&]() -> absl::StatusOr<Tensor> {
-    ASSIGN_OR_RETURN(Buffer made, stream_->Allocate(static_cast<size_t>(n) * row_bytes));
-    Tensor gathered(DType::kF32, Shape{n, plan_.width}, std::move(made));
-    if (n == 0) return gathered;
-    ASSIGN_OR_RETURN(const device::DeviceOp* op, GatherOp(0, row_bytes));
-    ASSIGN_OR_RETURN(const Slab list, Allocate(ListBytes(n)));
-    std::memcpy(list.host.data(), rows.data(), rows.size() * sizeof(int64_t));
-    absl::Status status = stream_->CopyToDevice(list.device, list.host);
-    Keep({list.host});
-    RETURN_IF_ERROR(status);
-    const Tensor inputs[] = {block_, ListIn(list.device, n)};
-    RETURN_IF_ERROR(Run(*op, inputs, gathered));
-    return gathered;
-  };
-  absl::StatusOr<Tensor> gathered = gather();
-  if (!gathered.ok()) return Checked(gathered.status());
+  ASSIGN_OR_RETURN(Buffer made, stream_->Allocate(static_cast<size_t>(n) * row_bytes));
+  Tensor gathered(DType::kF32, Shape{n, plan_.width}, std::move(made));
+  if (n == 0) return gathered;
+  ASSIGN_OR_RETURN(const device::DeviceOp* op, GatherOp(0, row_bytes));
+  ASSIGN_OR_RETURN(const Slab list, Allocate(ListBytes(n)));
+  std::memcpy(list.host.data(), rows.data(), rows.size() * sizeof(int64_t));
+  const absl::Status copied = stream_->CopyToDevice(list.device, list.host);
+  Keep({list.host});
+  RETURN_IF_ERROR(copied);
+  const Tensor inputs[] = {block_, ListIn(list.device, n)};
+  RETURN_IF_ERROR(Run(*op, inputs, gathered));
   return gathered;
 }
 
 absl::StatusOr<Tensor> DeviceRows::GatherToHost(absl::Span<const int64_t> rows) {
   const int64_t n = Count(rows);
+  if (n == 0) return Tensor(DType::kF32, Shape{n, plan_.width});
   ASSIGN_OR_RETURN(const Tensor gathered, Gather(rows));
-  absl::StatusOr<Buffer> host = device_->pinned()->Allocate(gathered.bytes());
-  if (!host.ok()) return host.status();
-  absl::Status status = stream_->CopyToHost(*host, gathered.buffer());
-  // Also after an error: the copy may be under way.
+  ASSIGN_OR_RETURN(const Buffer host, device_->pinned()->Allocate(gathered.bytes()));
+  absl::Status status = stream_->CopyToHost(host, gathered.buffer());
+  Keep({host});  // also after an error: the copy may be under way
   status.Update(Synchronize());
   if (!status.ok()) return Checked(status);
-  return Tensor(DType::kF32, Shape{n, plan_.width}, *std::move(host));
+  return Tensor(DType::kF32, Shape{n, plan_.width}, host);
 }
 
 absl::Status DeviceRows::Read(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
                               char* to) {
+  RETURN_IF_ERROR(failed_);
   const auto most =
       static_cast<int64_t>((kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t)));
   if (most < 1) return absl::InvalidArgumentError(absl::StrCat(plan_.who, ": rows are too wide"));
@@ -200,6 +218,7 @@ absl::Status DeviceRows::Read(absl::Span<const int64_t> rows, size_t offset, siz
 
 absl::Status DeviceRows::Write(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
                                const char* from) {
+  RETURN_IF_ERROR(failed_);
   const auto most =
       static_cast<int64_t>((kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t)));
   if (most < 1) return absl::InvalidArgumentError(absl::StrCat(plan_.who, ": rows are too wide"));
@@ -264,18 +283,22 @@ absl::Status DeviceRows::TryApply(absl::Span<const int64_t> rows, const Tensor& 
 
 void DeviceRows::Apply(absl::Span<const int64_t> rows, const Tensor& gradient,
                        absl::Span<const float> rule) {
-  if (rows.empty()) return;
+  if (rows.empty() || !failed_.ok()) return;
   LetGo();
   absl::StatusOr<Slab> slab = Allocate(ApplyBytes(Count(rows), gradient.device() != device()));
   absl::Status status = slab.status();
   if (status.ok()) {
     status = TryApply(rows, gradient, rule, *slab);
-    Keep({slab->host, gradient.buffer()});
-  } else if (absl::IsResourceExhausted(status)) {
-    status = ApplyInPieces(rows, gradient, rule);
+    std::vector<Buffer> used = {slab->host};
+    if (gradient.device() != Device{}) used.push_back(gradient.buffer());
+    Keep(std::move(used));
   }
-  // Nothing but a device that is lost can have come in between: the rest was checked.
-  if (!status.ok()) lost_(status);
+  if (absl::IsResourceExhausted(status)) {
+    status = Synchronize();
+    status.Update(ApplyInPieces(rows, gradient, rule));
+  }
+  // The rest was checked, so it is the device; and the ledger has the update already.
+  if (!status.ok()) Fail(std::move(status));
 }
 
 absl::Status DeviceRows::ApplyInPieces(absl::Span<const int64_t> rows, const Tensor& gradient,
@@ -306,9 +329,9 @@ void DeviceRows::Keep(std::vector<Buffer> buffers) {
   }
   if (last.bytes < kTellBytes && last.buffers.size() < kTellBuffers) return;
   last.done = std::make_shared<std::atomic<bool>>(false);
-  const absl::Status status =
+  absl::Status status =
       stream_->Notify([done = last.done](const absl::Status&) { done->store(true); });
-  if (!status.ok()) lost_(status);
+  if (!status.ok()) Fail(std::move(status));
 }
 
 void DeviceRows::LetGo() {
@@ -323,11 +346,12 @@ void DeviceRows::LetGo() {
 
 absl::Status DeviceRows::Synchronize() {
   const absl::Status status = stream_->Synchronize();
-  // Those of a device that hangs are kept for ever: it may still write there.
-  if (!status.ok() && !std::exchange(kept_for_ever_, true)) {
+  // What a device that hangs may still use is never given back.
+  if (!status.ok()) {
     new std::deque<InFlight>(std::move(in_flight_));
-    new Slab(aside_);
-    new Tensor(block_);
+    static_cast<void>(new Slab(aside_));
+    static_cast<void>(new std::pair<Tensor, Buffer>(block_, fault_));
+    Fail(status);
   }
   in_flight_.clear();
   return status;
@@ -337,36 +361,56 @@ RowDevices::RowDevices(Open open, int first, const graph::OpRegistry* registry,
                        DeviceRows::Lost lost)
     : open_(std::move(open)), first_(first), registry_(registry), lost_(std::move(lost)) {}
 
-absl::StatusOr<std::unique_ptr<DeviceRows>> RowDevices::Make(DeviceRows::Plan plan) {
-  std::shared_ptr<device::DeviceRuntime> device;
-  int number = 0;
+absl::Status RowDevices::OpenOnce() {
+  const absl::MutexLock opening(&open_mu_);
   {
     const absl::MutexLock lock(&mu_);
-    if (devices_ == nullptr && open_ != nullptr) {
-      ASSIGN_OR_RETURN(devices_, open_());
-      bytes_.resize(devices_ == nullptr ? 0 : static_cast<size_t>(devices_->size()));
-    }
+    if (devices_ != nullptr || open_ == nullptr) return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(auto opened, open_());
+  const absl::MutexLock lock(&mu_);
+  devices_ = std::move(opened);
+  bytes_.resize(devices_ == nullptr ? 0 : static_cast<size_t>(devices_->size()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRows>> RowDevices::Make(DeviceRows::Plan plan) {
+  RETURN_IF_ERROR(OpenOnce());
+  std::shared_ptr<device::DeviceRuntime> device;
+  int number = 0;
+  size_t at = 0;
+  const size_t bytes = static_cast<size_t>(plan.rows) * plan.stride;
+  {
+    const absl::MutexLock lock(&mu_);
     if (bytes_.empty()) {
       return absl::FailedPreconditionError(
           absl::StrCat(plan.who, " is to be in the memory of a GPU (device: gpu), ",
                        "but this parameter server has none"));
     }
-    const auto least = std::min_element(bytes_.begin(), bytes_.end());
-    *least += static_cast<size_t>(plan.rows) * plan.stride;
-    device =
-        devices_->device((first_ + static_cast<int>(least - bytes_.begin())) % devices_->size());
+    at = static_cast<size_t>(std::min_element(bytes_.begin(), bytes_.end()) - bytes_.begin());
+    bytes_[at] += bytes;
+    device = devices_->device((first_ + static_cast<int>(at)) % devices_->size());
     number = made_++;
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<device::DeviceStream> stream, device->RowStream(number));
-  return DeviceRows::Make(std::move(device), std::move(stream), registry_, std::move(plan),
-                          [this](absl::Status status) {
-                            {
-                              const absl::MutexLock lock(&mu_);
-                              if (std::exchange(told_, true)) return;
-                            }
-                            LogError("a GPU that rows are on failed: ", status.message());
-                            if (lost_) lost_(std::move(status));
-                          });
+  const auto tell = [this](absl::Status status) {
+    {
+      const absl::MutexLock lock(&mu_);
+      if (std::exchange(told_, true)) return;
+    }
+    LogError("a GPU that rows are on failed: ", status.message());
+    if (lost_) lost_(std::move(status));
+  };
+  const auto give_back = [this, at, bytes] {
+    const absl::MutexLock lock(&mu_);
+    bytes_[at] -= bytes;
+  };
+  absl::StatusOr<std::shared_ptr<device::DeviceStream>> stream = device->RowStream(number);
+  if (!stream.ok()) {
+    give_back();
+    return stream.status();
+  }
+  return DeviceRows::Make(std::move(device), *std::move(stream), registry_, std::move(plan), tell,
+                          give_back);
 }
 
 std::vector<std::string> RowDevices::names() const {

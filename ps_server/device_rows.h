@@ -5,8 +5,8 @@
 // each sees what was enqueued before it. What waits for the device, waits kLongestWait at most.
 //
 // An update cannot fail: where the device has no memory for it, it goes in pieces through memory
-// that was set aside. When the device is lost, `lost` is told, and the rows are as lost as those of
-// a PS that was killed.
+// that was set aside. When the device fails all the same, or hangs, `lost` is told, and from then on
+// every function says so: the rows are as lost as those of a PS that was killed.
 //
 // Thread model: as of the shard; different shards may use one device at the same time.
 #pragma once
@@ -46,18 +46,20 @@ class DeviceRows {
     std::string who;        // for errors: "shard 3 of variable 'v'"
   };
   using Lost = std::function<void(absl::Status)>;
+  using Ended = std::function<void()>;
 
-  // All rows are zeros. `registry` must outlive it. Errors: ResourceExhausted, those of the device.
+  // All rows are zeros. `registry` must outlive it. `ended` is called when it ends, also if it is
+  // not made. Errors: ResourceExhausted, those of the device.
   static absl::StatusOr<std::unique_ptr<DeviceRows>> Make(
       std::shared_ptr<device::DeviceRuntime> device, std::shared_ptr<device::DeviceStream> stream,
-      const graph::OpRegistry* registry, Plan plan, Lost lost);
+      const graph::OpRegistry* registry, Plan plan, Lost lost, Ended ended);
   ~DeviceRows();
 
   Device device() const { return device_->device(); }
   size_t bytes() const { return block_.bytes(); }
 
   // Weights of these rows, f32 [n, width], in the device's memory, for streams that wait for the
-  // row streams. Does not wait. The rows of all functions are within the block.
+  // row streams. Waits only where memory is short. The rows of all functions are within the block.
   absl::StatusOr<Tensor> Gather(absl::Span<const int64_t> rows);
   // The same in host memory.
   absl::StatusOr<Tensor> GatherToHost(absl::Span<const int64_t> rows);
@@ -85,7 +87,8 @@ class DeviceRows {
 
   DeviceRows(std::shared_ptr<device::DeviceRuntime> device,
              std::shared_ptr<device::DeviceStream> stream, const graph::OpRegistry* registry,
-             Plan plan, Lost lost);
+             Plan plan, Lost lost, Ended ended);
+  absl::StatusOr<Tensor> TryGather(absl::Span<const int64_t> rows);
   absl::StatusOr<std::unique_ptr<device::DeviceOp>> MakeOp(const std::string& op,
                                                            const std::vector<TensorType>& inputs,
                                                            Attrs attrs);
@@ -105,13 +108,17 @@ class DeviceRows {
   void LetGo();
   // Waits for all that was enqueued.
   absl::Status Synchronize();
+  // An error of the device: told to `lost`, and kept, if it cannot be used any more.
   absl::Status Checked(absl::Status status);
+  void Fail(absl::Status status);
 
   const std::shared_ptr<device::DeviceRuntime> device_;
   const std::shared_ptr<device::DeviceStream> stream_;
   const graph::OpRegistry* const registry_;
   const Plan plan_;
   const Lost lost_;
+  const Ended ended_;
+  absl::Status failed_;
   Tensor block_;  // f32 [rows, stride / 4]
   Buffer fault_;
   Slab aside_;
@@ -119,7 +126,6 @@ class DeviceRows {
   // By offset and bytes.
   std::map<std::pair<size_t, size_t>, std::unique_ptr<device::DeviceOp>> gathers_, scatters_;
   std::deque<InFlight> in_flight_;
-  bool kept_for_ever_ = false;
 };
 
 // The GPUs of a PS, for its shards. Thread-safe. Must outlive them.
@@ -127,8 +133,8 @@ class RowDevices {
  public:
   using Open = std::function<absl::StatusOr<std::shared_ptr<const device::DeviceSet>>()>;
 
-  // `open` is called once, when the first table wants a GPU: a process that uses one takes memory
-  // there. Null: there is none. `first`: the device that comes first, modulo their number, so that
+  // `open` is called when the first table wants a GPU, and no more once it has succeeded: a process
+  // that uses one takes memory there. Null: there is none. `first`: the device that comes first, modulo their number, so that
   // the PS of one machine do not all begin with the same. `lost` is called at most once, on any
   // thread.
   RowDevices(Open open, int first, const graph::OpRegistry* registry, DeviceRows::Lost lost);
@@ -144,6 +150,9 @@ class RowDevices {
   const int first_;
   const graph::OpRegistry* const registry_;
   const DeviceRows::Lost lost_;
+  absl::Status OpenOnce();
+
+  absl::Mutex open_mu_;  // opening may take seconds, for which nobody else who asks should wait
   mutable absl::Mutex mu_;
   std::shared_ptr<const device::DeviceSet> devices_ ABSL_GUARDED_BY(mu_);
   std::vector<size_t> bytes_ ABSL_GUARDED_BY(mu_);  // by device, from first_ on

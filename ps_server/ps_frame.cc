@@ -401,10 +401,13 @@ function::SegmentReply PsFrame::ReplyOf(Segment* segment) const {
 }
 
 absl::Status PsFrame::Refused(const absl::Status& why) const {
-  // Of a GPU of this PS, not of the worker's; and this PS is about to end.
+  // Of a GPU of this PS, not of the worker's. This PS is about to end; but in the process of the
+  // coordinator it cannot, and nobody starts it again.
   if (device::IsDeviceLost(why)) {
+    const bool ends = !context_->in_process;
     return WithDetail(absl::UnavailableError(absl::StrCat(context_->task, ": ", why.message())),
-                      {ErrorCause::kTaskLost, true, context_->task, context_->incarnation});
+                      {ends ? ErrorCause::kTaskLost : ErrorCause::kApplication, ends,
+                       context_->task, context_->incarnation});
   }
   absl::Status status = Annotate(why, context_->task);
   if (GetDetail(status)) return status;

@@ -239,7 +239,7 @@ void PsService::OnShardsRead(Restore* restore) {
   loop()->AssertOnLoop();
   absl::Status status = CheckStamp(restore->stamp);
   for (const auto& shard : restore->shards) {
-    if (status.ok()) status = shard.status();
+    if (status.ok() && !shard.ok()) status = Unmade(shard.status());
   }
   if (status.ok()) {
     for (auto& shard : restore->shards) {

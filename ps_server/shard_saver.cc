@@ -267,7 +267,12 @@ void ShardSaver::OnLinked(bool linked) {
 }
 
 void ShardSaver::WriteNext() {
-  Chunk chunk = ReadChunk();
+  absl::StatusOr<Chunk> read = ReadChunk();
+  if (!read.ok()) {
+    Finish(read.status());
+    return;
+  }
+  const Chunk& chunk = *read;
   const bool last = chunk.last;
   OnPool([this, chunk] { return WriteChunk(chunk); },
          [this, last, not_finite = chunk.not_finite](absl::Status status) {
@@ -280,7 +285,7 @@ void ShardSaver::WriteNext() {
          });
 }
 
-ShardSaver::Chunk ShardSaver::ReadChunk() {
+absl::StatusOr<ShardSaver::Chunk> ShardSaver::ReadChunk() {
   const absl::Duration began = env_->Monotonic();
   File& file = files_[file_];
   if (file.stream == nullptr) {
@@ -303,7 +308,7 @@ ShardSaver::Chunk ShardSaver::ReadChunk() {
   const auto address = reinterpret_cast<uintptr_t>(chunk.memory.data());
   chunk.bytes =
       static_cast<char*>(chunk.memory.data()) + (env::kDirectBlock - address % env::kDirectBlock);
-  chunk.pieces = stream.Read(size, chunk.bytes);
+  ASSIGN_OR_RETURN(chunk.pieces, stream.Read(size, chunk.bytes));
   chunk.scan = file.scan;
   chunk.not_finite = std::make_shared<std::vector<FiniteScan::Found>>();
   chunk.last = stream.left() == 0;

@@ -65,7 +65,7 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
   absl::Status Link(const proto::SavedShard& base);  // on the pool
   void OnLinked(bool linked);
   void WriteNext();
-  Chunk ReadChunk();
+  absl::StatusOr<Chunk> ReadChunk();
   absl::Status WriteChunk(const Chunk& chunk);  // on the pool
   absl::Status CheckFinite(const std::vector<FiniteScan::Found>& found) const;
   void OnWritten(bool last);

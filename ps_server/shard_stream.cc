@@ -6,6 +6,7 @@
 
 #include "ps_server/shard_file.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/status.h"
 
 namespace coxswain::ps {
 
@@ -34,26 +35,25 @@ int64_t ShardStream::BytesOf(int tensor) const {
   return static_cast<int64_t>(rows_->size() * snapshot_->part(tensor).row_bytes());
 }
 
-void ShardStream::Copy(int tensor, int64_t begin, int64_t n, char* to) const {
+absl::Status ShardStream::Copy(int tensor, int64_t begin, int64_t n, char* to) const {
   if (rows_ && tensor == 0) {
     std::memcpy(to, reinterpret_cast<const char*>(rows_->data()) + begin, static_cast<size_t>(n));
-    return;
+    return absl::OkStatus();
   }
   if (rows_) --tensor;
   const bool some = rows_ && tensor < snapshot_->parts();
-  const absl::Status copied = some ? snapshot_->CopyRows(*rows_, begin, n, tensor, to)
-                                   : snapshot_->CopyBytes(begin, n, tensor, to);
-  COX_CHECK(copied.ok(), copied.ToString());
+  return some ? snapshot_->CopyRows(*rows_, begin, n, tensor, to)
+              : snapshot_->CopyBytes(begin, n, tensor, to);
 }
 
-std::vector<ShardStream::Piece> ShardStream::Read(int64_t n, char* to) {
+absl::StatusOr<std::vector<ShardStream::Piece>> ShardStream::Read(int64_t n, char* to) {
   COX_CHECK(n <= left_, n, " bytes are wanted, ", left_, " are left");
   left_ -= n;
   std::vector<Piece> pieces;
   while (n > 0) {
     const int64_t bytes = BytesOf(tensor_);
     const int64_t some = std::min(n, bytes - offset_);
-    if (some > 0) Copy(tensor_, offset_, some, to);
+    if (some > 0) RETURN_IF_ERROR(Copy(tensor_, offset_, some, to));
     const int part = tensor_ - (rows_ ? 1 : 0);
     if (some > 0) pieces.push_back({part < snapshot_->parts() ? part : -1, offset_, some});
     to += some;

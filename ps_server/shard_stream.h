@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "ps_server/shard_snapshot.h"
 #include "runtime/checkpoint/safetensors.h"
 
@@ -30,14 +31,15 @@ class ShardStream {
   std::vector<checkpoint::SafetensorsEntry> Entries() const;
   bool begun() const { return tensor_ > 0 || offset_ > 0; }
   int64_t left() const { return left_; }
-  // Reads the next `n` bytes, at most left(); returns their pieces in order.
-  std::vector<Piece> Read(int64_t n, char* to);
+  // Reads the next `n` bytes, at most left(); returns their pieces in order. Errors: of a GPU that
+  // the rows are on.
+  absl::StatusOr<std::vector<Piece>> Read(int64_t n, char* to);
   // The shard's row for row `row` of the file.
   int64_t RowOf(int64_t row) const { return rows_ ? (*rows_)[static_cast<size_t>(row)] : row; }
 
  private:
   int64_t BytesOf(int tensor) const;
-  void Copy(int tensor, int64_t begin, int64_t n, char* to) const;
+  absl::Status Copy(int tensor, int64_t begin, int64_t n, char* to) const;
 
   std::shared_ptr<const ShardSnapshot> snapshot_;
   std::optional<std::vector<int64_t>> rows_;

@@ -357,6 +357,15 @@ bool FunctionBuilder::State::CheckOneShard(const VariableInfo& info, const char*
   return false;
 }
 
+// Where rows are in the memory of a GPU, gradients of rows are the only updates.
+bool FunctionBuilder::State::CheckOnHost(const VariableInfo& info, const char* what) {
+  if (info.device.empty()) return true;
+  graph.Fail(absl::InvalidArgumentError(
+      absl::StrCat(what, ": table '", info.name, "' is in the memory of GPUs (device: gpu), where ",
+                   "gradients of rows that are looked up are the only updates")));
+  return false;
+}
+
 std::vector<Output> FunctionBuilder::State::PartsOf(const VariableInfo& info, Output whole) {
   if (info.shards.size() == 1) return {whole};
   std::vector<int64_t> sizes;
@@ -460,6 +469,7 @@ void FunctionBuilder::Device(const std::string& device, const std::function<void
 Operation FunctionBuilder::ScatterAdd(const EmbeddingTable& table, Output ids, Output rows) {
   return Updates([&] {
     if (!state_->CheckOneShard(table.info(), "ScatterAdd")) return;
+    if (!state_->CheckOnHost(table.info(), "ScatterAdd")) return;
     state_->graph.Target("ScatterAddVariable", {ids, rows}, ShardAttrs(table.info().shards[0]));
   });
 }
@@ -484,6 +494,7 @@ void FunctionBuilder::State::UpdateRows(const std::vector<const ShardRead*>& rea
 void FunctionBuilder::State::UpdateWhole(FunctionBuilder* f,
                                          const std::vector<const ShardRead*>& reads,
                                          const std::vector<Output>& gradients) {
+  if (!CheckOnHost(*reads[0]->info, "a gradient of all rows")) return;
   Output whole;
   std::vector<Output> left, right;
   const ShardRead* product = nullptr;

@@ -41,6 +41,7 @@ struct FunctionBuilder::State {
   // False for a handle of another strategy; then the builder has failed.
   bool Owns(const VariableInfo& info);
   bool CheckOneShard(const VariableInfo& info, const char* what);
+  bool CheckOnHost(const VariableInfo& info, const char* what);
   // `whole`, of the variable's shape, cut as its shards are.
   std::vector<Output> PartsOf(const VariableInfo& info, Output whole);
   // An update of each shard by its part of `value`.

@@ -130,6 +130,8 @@ DeviceRun::~DeviceRun() {
     lane.lent.clear();
     if (!lane.rows.empty()) {
       for (const auto& stream : lane.device->row_streams()) {
+        // Work that was put off and could not start is an error once, and then gone.
+        if (stream->WaitFor(lane.stream.get()).ok()) continue;
         stream->WaitFor(lane.stream.get()).IgnoreError();
       }
       lane.rows.clear();
@@ -151,7 +153,7 @@ absl::Status DeviceRun::CopyToDevice(int device, absl::Span<const Tensor> host,
   lane.goes_on = true;
   RETURN_IF_ERROR(TakeRows(&lane, host, outputs));
   const size_t bytes = SlabBytes(host);
-  if (bytes == 0 && !lane.rows.empty()) return absl::OkStatus();
+  if (std::none_of(host.begin(), host.end(), IsOnHost)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Buffer pinned, lane.device->pinned()->Allocate(bytes));
   ASSIGN_OR_RETURN(const Buffer slab, lane.stream->Allocate(bytes));
   std::vector<Piece> pieces;

@@ -153,6 +153,7 @@ class Partitioner {
 
   // Whether a segment of the PS takes it as gradients of rows in the memory of a GPU alone.
   bool TakenByGpuRows(Output o, Site site) const {
+    if (in_.graph.type(o).dtype != DType::kF32) return false;  // a PS widens it on the host
     for (const graph::Node& n : in_.graph.nodes()) {
       if (IsReplicable(n) || SiteOf(n.id) != site) continue;
       for (size_t i = 0; i < n.inputs.size(); ++i) {

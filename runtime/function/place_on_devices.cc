@@ -106,7 +106,8 @@ class Placer {
       }
       if (IsConst(n)) continue;  // on whichever side it is used
       const graph::OpSchema& schema = *in_.graph.registry()->Find(n.op);
-      const bool stays = schema.on_device_for_gpu_rows && GoesToGpuRows(n.id);
+      const bool stays =
+          schema.on_device_for_gpu_rows && SideOfInputs(n) != kHost && GoesToGpuRows(n.id);
       const bool free = n.op != "Arg" && !IsCall(n) && (!schema.on_host || stays);
       if (n.device.has_device) {
         ASSIGN_OR_RETURN(side_[n.id], Pinned(n, free));

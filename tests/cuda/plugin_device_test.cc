@@ -129,6 +129,51 @@ TEST_CASE("sums by key that follow each other have the same bits as each alone")
   }
 }
 
+// Rows by index, from an argument or from what the one before gave.
+graph::Function Picks(int count) {
+  graph::GraphBuilder b("picks", &AllOps());
+  Output from;
+  for (int i = 0; i < count; ++i) {
+    const Output own = b.Argument(absl::StrCat("rows", i), DType::kF32, Shape{20, 8});
+    const Output ids = b.Argument(absl::StrCat("ids", i), DType::kI32, Shape{20});
+    from =
+        b.Op("Gather", {b.Op("Neg", {i % 5 == 4 ? from : own}), ids}, {}, absl::StrCat("pick", i));
+    b.Result(absl::StrCat("y", i), from);
+  }
+  return b.Finish().value();
+}
+
+TEST_CASE("rows by index that follow each other are those of each alone, and their faults theirs") {
+  const auto gpu = TestedGpu();
+  if (gpu == nullptr) return;
+  constexpr int kCount = 70;  // more than go together
+  std::vector<Tensor> arguments, expected;
+  for (int i = 0; i < kCount; ++i) {
+    std::vector<int32_t> ids;
+    for (int k = 0; k < 20; ++k) ids.push_back((k * 7 + i) % 20);
+    arguments.push_back(RandomF32({20, 8}, static_cast<uint64_t>(i)));
+    arguments.push_back(I32({20}, ids));
+    const Tensor& from = i % 5 == 4 ? expected.back() : arguments[arguments.size() - 2];
+    Tensor rows(DType::kF32, Shape{20, 8});
+    for (int k = 0; k < 20; ++k) {
+      for (int e = 0; e < 8; ++e) {
+        rows.mutable_data<float>()[k * 8 + e] =
+            -from.data<float>()[ids[static_cast<size_t>(k)] * 8 + e];
+      }
+    }
+    expected.push_back(rows);
+  }
+  const auto found = gpu->Run(Picks(kCount), arguments);
+  INFO(found.status().ToString());
+  REQUIRE(found.ok());
+  for (size_t i = 0; i < expected.size(); ++i) CHECK(SameBytes((*found)[i], expected[i]));
+  std::vector<Tensor> wrong = arguments;
+  wrong[2 * 41 + 1] = I32({20}, std::vector<int32_t>(20, 20));
+  const absl::Status fault = gpu->Run(Picks(kCount), wrong).status();
+  INFO(fault.ToString());
+  CHECK(absl::StrContains(fault.message(), "node 'pick41' (Gather)"));
+}
+
 TEST_CASE("a wrong key is found in the sum that it belongs to, of many that follow each other") {
   const auto gpu = TestedGpu();
   if (gpu == nullptr) return;

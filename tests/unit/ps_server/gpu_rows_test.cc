@@ -272,6 +272,18 @@ TEST_CASE("when the GPU is lost, that is told once, and rows are refused", "[gpu
   CHECK(gpu.lost().size() == 1);
 }
 
+TEST_CASE("a snapshot that a lost GPU cannot be asked for is an error, not the end of the process",
+          "[gpu_rows]") {
+  GpuShards gpu;
+  const auto there = gpu.Make(Table("sgd"));
+  const auto snapshot = there->Snapshot();
+  gpu.device()->Break();
+  Apply(there.get(), Gradient(*there, {3}, RandomTensor(Shape{1, kDim}, 1)));
+  CHECK(device::IsDeviceLost(snapshot->ReadRows(0, 5, 0).status()));
+  char to[16];
+  CHECK(device::IsDeviceLost(snapshot->CopyBytes(0, sizeof(to), 0, to)));
+}
+
 // --- in a PS
 
 proto::ShardSpec OnGpu(proto::ShardSpec spec) {
@@ -335,6 +347,20 @@ TEST_CASE("a checkpoint of rows in a GPU's memory is restored there and on the h
   b.Train(6, 9);
   CHECK(*b.ps.Rows(spec, 0) == *a.ps.Rows(spec, 0));
   CHECK(*b.ps.Rows(spec, 1) == *a.ps.Rows(spec, 1));
+}
+
+TEST_CASE("a checkpoint fails when the GPU is lost, and the PS says why", "[gpu_rows]") {
+  const DataFiles files;
+  World a;
+  REQUIRE(a.ps.Create({OnGpu(Table("adagrad"))}).ok());
+  REQUIRE(a.ps.Register(1, Step()).ok());
+  a.Train(1, 3);
+  a.gpu.device()->Break();
+  std::filesystem::create_directory(files.Path("c"));
+  const absl::Status failed = a.ps.Save(files.Path("c"), {1}).status();
+  INFO(failed.ToString());
+  CHECK_FALSE(failed.ok());
+  CHECK(absl::StrContains(failed.message(), "was broken"));
 }
 
 }  // namespace

@@ -117,6 +117,67 @@ TEST_CASE("a function for a GPU that a worker does not have is refused, with its
   CHECK(absl::StrContains(refused.message(), says));
 }
 
+TEST_CASE(
+    "a table in the GPU's memory learns what it learns on the host, whatever its rows travel as",
+    "[api][device]") {
+  const DType wire = GENERATE(DType::kF32, DType::kBF16);
+  const Gpus gpus("fake");
+  const auto losses = [wire](TableDevice device) {
+    ParameterServerStrategy strategy(MustStart(1, 1, /*in_flight=*/1));
+    const EmbeddingTable table =
+        Must(strategy.CreateTable("table", {.rows = 6,
+                                            .dim = 2,
+                                            .initializer = UniformInit(-1, 1, 3),
+                                            .optimizer = Adagrad{.learning_rate = 0.1f},
+                                            .wire_dtype = wire,
+                                            .device = device}));
+    const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& f) {
+      const Output ids = f.Constant(Tensor::FromVector<int64_t>({0, 5, 3, 5}));
+      const Output loss = f.Sum(f.Square(f.Sub(f.Lookup(table, ids), f.Constant(Floats({1})))));
+      f.Minimize(loss);
+      f.Result("loss", loss);
+    }));
+    ClusterCoordinator coordinator(strategy);
+    std::vector<float> all;
+    for (int i = 0; i < 5; ++i) {
+      all.push_back(ToVector<float>(Must(coordinator.Schedule(step).Get())[0])[0]);
+    }
+    return all;
+  };
+  const std::vector<float> wanted = losses(TableDevice::kCpu);
+  CHECK(wanted.back() < wanted.front());
+  CHECK(losses(TableDevice::kGpu) == wanted);
+}
+
+TEST_CASE("what a table in the GPU's memory cannot do is an error of the function's definition",
+          "[api][device]") {
+  const Gpus gpus("fake");
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const EmbeddingTable table = Must(strategy.CreateTable(
+      "table",
+      {.rows = 6, .dim = 2, .optimizer = Sgd{.learning_rate = 1}, .device = TableDevice::kGpu}));
+  const absl::Status scattered =
+      strategy
+          .Define("f",
+                  [&](FunctionBuilder& f) {
+                    const Output ids = f.Constant(Tensor::FromVector<int64_t>({1}));
+                    f.ScatterAdd(table, ids, f.Constant(Floats({1, 2}).Reshaped(Shape{1, 2})));
+                  })
+          .status();
+  CHECK(
+      absl::StrContains(scattered.message(), "ScatterAdd: table 'table' is in the memory of GPUs"));
+  const absl::Status multiplied =
+      strategy
+          .Define("g",
+                  [&](FunctionBuilder& f) {
+                    const Output x = f.Constant(Floats({1, 2}).Reshaped(Shape{1, 2}));
+                    f.Minimize(f.Sum(f.MatMul(x, table, /*transpose_table=*/true)));
+                  })
+          .status();
+  INFO(multiplied.ToString());
+  CHECK(absl::StrContains(multiplied.message(), "a gradient of all rows: table 'table'"));
+}
+
 TEST_CASE("a device that is none is an error of the function's definition", "[api][device]") {
   ParameterServerStrategy strategy(MustStart(1, 1));
   const auto define = [&](const std::string& device, const std::function<void()>& body) {
