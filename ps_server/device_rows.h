@@ -5,8 +5,8 @@
 // each sees what was enqueued before it. What waits for the device, waits kLongestWait at most.
 //
 // An update cannot fail: where the device has no memory for it, it goes in pieces through memory
-// that was set aside. When the device fails all the same, or hangs, `lost` is told, and from then on
-// every function says so: the rows are as lost as those of a PS that was killed.
+// that was set aside. When the device fails all the same, or hangs, `lost` is told, and from then
+// on every function says so: the rows are as lost as those of a PS that was killed.
 //
 // Thread model: as of the shard; different shards may use one device at the same time.
 #pragma once
@@ -134,9 +134,9 @@ class RowDevices {
   using Open = std::function<absl::StatusOr<std::shared_ptr<const device::DeviceSet>>()>;
 
   // `open` is called when the first table wants a GPU, and no more once it has succeeded: a process
-  // that uses one takes memory there. Null: there is none. `first`: the device that comes first, modulo their number, so that
-  // the PS of one machine do not all begin with the same. `lost` is called at most once, on any
-  // thread.
+  // that uses one takes memory there. Null: there is none. `first`: the device that comes first,
+  // modulo their number, so that the PS of one machine do not all begin with the same. `lost` is
+  // called at most once, on any thread.
   RowDevices(Open open, int first, const graph::OpRegistry* registry, DeviceRows::Lost lost);
 
   // On the device that has given the fewest bytes so far. Errors: FailedPrecondition where there is

@@ -61,11 +61,6 @@ Status Flush(CoxStream* stream) {
   return work->Start(stream);
 }
 
-Status FlushUsesOf(CoxStream* stream, const void* memory, size_t bytes) {
-  if (stream->pending == nullptr || !stream->pending->Uses(memory, bytes)) return Status();
-  return Flush(stream);
-}
-
 bool LayAside(CoxStream* stream, void* memory) {
   if (stream->pending == nullptr) return false;
   try {

@@ -1,5 +1,4 @@
 // CheckGradient passes its input on; a number that is NaN or infinite is a fault.
-#include "kernels/cuda/joined.h"
 #include "kernels/cuda/op_list.h"
 
 namespace coxswain::cuda {
@@ -31,8 +30,6 @@ struct CheckOnly {
   COX_DEVICE void operator()(int64_t i) const { (void)check(i); }
 };
 
-constexpr char kWhat[] = "checks of gradients";
-
 Status RunCheck(const Run& run) {
   const CoxTensor &x = run.input(0), &out = run.output(0);
   const int64_t elements = Elements(x);
@@ -43,12 +40,8 @@ Status RunCheck(const Run& run) {
     using T = decltype(zero);
     const int64_t* const ids = by_id ? Data<int64_t>(run.input(1)) : nullptr;
     const CheckedValue<T> value{Data<T>(x), ids, elements / rows, run.faults()};
-    Extents reads = {ExtentOf(x)};
-    if (by_id) reads.push_back(ExtentOf(run.input(1)));
-    if (x.data == out.data) {
-      return PutOffFor(run, kWhat, elements, CheckOnly<T>{value}, reads, {});
-    }
-    return PutOffFill(run, kWhat, Data<T>(out), elements, value, reads, {ExtentOf(out)});
+    if (x.data == out.data) return ForElements(run.queue(), elements, CheckOnly<T>{value});
+    return FillElements(run.queue(), Data<T>(out), elements, value);
   };
   return x.dtype == COX_BF16 ? check(Bf16{}) : DispatchFloat(x.dtype, check);
 }
@@ -56,7 +49,7 @@ Status RunCheck(const Run& run) {
 }  // namespace
 
 void AddCheckGradient(OpTable* table) {
-  table->AddPending("CheckGradient", {COX_F32, COX_F64, COX_BF16}, RunCheck);
+  table->Add("CheckGradient", {COX_F32, COX_F64, COX_BF16}, RunCheck);
 }
 
 }  // namespace coxswain::cuda

@@ -16,11 +16,6 @@ class PendingWork {
  public:
   virtual ~PendingWork() = default;
   virtual Status Start(CoxStream* stream) = 0;
-  // False: it reads and writes nothing of this, so that what does only that may go before it.
-  virtual bool Uses(const void* memory, size_t bytes) const {
-    (void)memory, (void)bytes;
-    return true;
-  }
 };
 
 }  // namespace coxswain::cuda
@@ -46,9 +41,6 @@ Status Use(CoxDevice* device);
 // Starts what is pending. Each function of the table that enqueues something calls it, but for
 // release_on, which lays the memory aside while there is work that may use it.
 Status Flush(CoxStream* stream);
-// The same for what writes to this memory alone: only if the work uses it. So what brings each
-// table's ids does not part the work on tables.
-Status FlushUsesOf(CoxStream* stream, const void* memory, size_t bytes);
 bool LayAside(CoxStream* stream, void* memory);
 
 // Enqueued on the stream, as allocate_on, release_on and so on of the table.

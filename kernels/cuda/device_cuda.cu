@@ -303,8 +303,7 @@ int32_t CopyAsync(CoxStream* stream, void* to, const void* from, size_t bytes, c
   return Guarded(error, [&] {
     if (bytes == 0) return Status();
     COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
-    const bool from_host = kind == cudaMemcpyHostToDevice;
-    COX_CUDA_RETURN_IF_ERROR(from_host ? FlushUsesOf(stream, to, bytes) : Flush(stream));
+    COX_CUDA_RETURN_IF_ERROR(Flush(stream));
     COX_CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, kind, StreamOf(stream)));
     return Status();
   });

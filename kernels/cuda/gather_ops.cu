@@ -1,5 +1,4 @@
 // Gather: rows by index, of any dtype. SegmentSumLike: sums of rows by index; f32, f64.
-#include "kernels/cuda/joined.h"
 #include "kernels/cuda/op_list.h"
 #include "kernels/cuda/segment_sum.h"
 
@@ -29,8 +28,7 @@ Status GatherPieces(const Run& run, int64_t row_bytes) {
   const CoxTensor &params = run.input(0), &ids = run.input(1), &out = run.output(0);
   const int64_t width = row_bytes / static_cast<int64_t>(sizeof(T));
   const GatherOp<T, Id> gather{Data<T>(params), IndicesOf<Id>(run, 1, params.dims[0]), width};
-  return PutOffFill(run, "rows by index", Data<T>(out), Elements(ids) * width, gather,
-                    {ExtentOf(params), ExtentOf(ids)}, {ExtentOf(out)});
+  return FillElements(run.queue(), Data<T>(out), Elements(ids) * width, gather);
 }
 
 bool Suits(const CoxTensor& t, int64_t row_bytes, size_t piece) {
@@ -155,7 +153,7 @@ Status RunSegmentSum(const Run& run) {
 }  // namespace
 
 void AddGatherOps(OpTable* table) {
-  table->AddPending("Gather", AllTypes(), RunGather);
+  table->Add("Gather", AllTypes(), RunGather);
   table->AddPending("SegmentSumLike", Floats(), RunSegmentSum);
 }
 

@@ -69,8 +69,6 @@ class OpTable {
     Add(op, dtypes, run);
     pending_.insert(op);
   }
-  // Says so of one that was added.
-  void MayBePending(const char* op) { pending_.insert(op); }
   // An op whose attributes `read` takes when it is made.
   template <typename A>
   void Add(const char* op, const DTypes& dtypes, A (*read)(const Node&),

@@ -4,7 +4,6 @@
 // need a sum over the row first. What is copied or updated at once is a chunk of four columns where
 // all sizes and addresses allow it, else one column. The build compiles this file without
 // contraction to multiply-adds, so that updates give the CPU's bits (optimizer_rules.h).
-#include "kernels/cuda/joined.h"
 #include "kernels/cuda/op_list.h"
 #include "kernels/cuda/optimizer_rules.h"
 
@@ -87,13 +86,12 @@ Status RunBlockGather(const GatheredColumns& columns, const Run& run) {
   COX_CUDA_RETURN_IF_ERROR(WantColumns(block, columns.offset, columns.width));
   COX_CUDA_RETURN_IF_ERROR(WantRowPerPlace(run, out));
   if (columns.width == 0) return Status();
-  return WithChunks(
-      run, block, out, columns.offset, columns.width, [&](auto chunk, const PlacedRows& rows) {
-        using T = decltype(chunk);
-        return PutOffFill(run, "look-ups of rows", Data<T>(out), out.dims[0] * rows.width,
-                          GatherChunks<T>{rows, Data<T>(block)},
-                          {ExtentOf(block), ExtentOf(run.input(1))}, {ExtentOf(out)});
-      });
+  return WithChunks(run, block, out, columns.offset, columns.width,
+                    [&](auto chunk, const PlacedRows& rows) {
+                      using T = decltype(chunk);
+                      return FillElements(run.queue(), Data<T>(out), out.dims[0] * rows.width,
+                                          GatherChunks<T>{rows, Data<T>(block)});
+                    });
 }
 
 template <typename T>
@@ -164,15 +162,13 @@ struct ApplyToChunk {
 template <typename Rule>
 Status ApplyToElements(const Run& run) {
   const CoxTensor &gradient = run.input(2), &out = run.output(0);
-  return WithChunks(
-      run, out, gradient, 0, gradient.dims[1], [&](auto chunk, const PlacedRows& rows) {
-        using T = decltype(chunk);
-        const ApplyToChunk<Rule, T> apply{rows, Data<Rule>(run.input(3)), Data<T>(gradient),
-                                          Data<T>(out)};
-        return PutOffFor(run, "updates of rows", gradient.dims[0] * rows.width, apply,
-                         {ExtentOf(run.input(1)), ExtentOf(gradient), ExtentOf(run.input(3))},
-                         {ExtentOf(out)});
-      });
+  return WithChunks(run, out, gradient, 0, gradient.dims[1],
+                    [&](auto chunk, const PlacedRows& rows) {
+                      using T = decltype(chunk);
+                      const ApplyToChunk<Rule, T> apply{rows, Data<Rule>(run.input(3)),
+                                                        Data<T>(gradient), Data<T>(out)};
+                      return ForElements(run.queue(), gradient.dims[0] * rows.width, apply);
+                    });
 }
 
 // ---- updates by the mean of squares of a row
@@ -263,13 +259,9 @@ Status RunBlockApply(const Run& run) {
   if (numbers * static_cast<int64_t>(sizeof(float)) < static_cast<int64_t>(sizeof(Rule))) {
     return InvalidArgument("wanted the numbers of a rule, found " + std::to_string(numbers));
   }
-  if (out.data != run.input(0).data) {
-    COX_CUDA_RETURN_IF_ERROR(Flush(run.stream()));
-    COX_CUDA_RETURN_IF_ERROR(PassOn(run, run.input(0), out));
-  }
+  COX_CUDA_RETURN_IF_ERROR(PassOn(run, run.input(0), out));
   if (width == 0) return Status();
   if constexpr (Rule::kPerRow) {
-    COX_CUDA_RETURN_IF_ERROR(Flush(run.stream()));
     return ApplyByRow<Rule>(run);
   } else {
     return ApplyToElements<Rule>(run);
@@ -295,8 +287,6 @@ void AddRowBlockOps(OpTable* table) {
   table->Add("BlockGather", {COX_F32}, ReadColumns, RunBlockGather);
   table->Add("BlockScatter", {COX_F32}, ReadOffset, RunBlockScatter);
   table->Add("BlockApply", MakeBlockApply);
-  table->MayBePending("BlockGather");
-  table->MayBePending("BlockApply");
 }
 
 }  // namespace coxswain::cuda

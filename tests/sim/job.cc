@@ -8,12 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "protos/control.pb.h"
-#include "ps_server/device_rows.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/device/fake_device.h"
 #include "runtime/function/frame.h"
 #include "runtime/net/message_type.h"
 #include "tests/sim/rival.h"
@@ -41,43 +39,6 @@ class DaemonProcess final : public Process {
   std::unique_ptr<cluster::Daemon> daemon_;
 };
 
-cluster::DaemonOptions OptionsOf(const std::string& job, int task, const std::string& address) {
-  cluster::DaemonOptions options;
-  options.job = job;
-  options.task = task;
-  options.address = address;
-  return options;
-}
-
-// What its streams were given is done when the process is dead, too.
-void DrainAtTheEnd(env::Env* env, const std::shared_ptr<const device::DeviceSet>& devices) {
-  static_cast<SimEnv*>(env)->AddDrain([weak = std::weak_ptr<const device::DeviceSet>(devices)] {
-    const auto devices = weak.lock();
-    bool any = false;
-    for (int g = 0; devices != nullptr && g < devices->size(); ++g) {
-      any = static_cast<device::FakeDevice*>(devices->device(g).get())->Drain() || any;
-    }
-    return any;
-  });
-}
-
-device::FakeDeviceOptions GpuOf(int index, uint64_t seed) {
-  device::FakeDeviceOptions gpu;
-  gpu.index = index;
-  gpu.memory_bytes = size_t{1} << 26;
-  gpu.seed = seed;
-  gpu.max_delay = absl::Milliseconds(2);
-  return gpu;
-}
-
-std::shared_ptr<const device::DeviceSet> MakeGpu(env::Env* env, uint64_t seed) {
-  std::vector<std::shared_ptr<device::DeviceRuntime>> gpus;
-  gpus.push_back(device::FakeDevice::Make(env, GpuOf(0, seed)).value());
-  const auto devices = std::make_shared<const device::DeviceSet>(std::move(gpus));
-  DrainAtTheEnd(env, devices);
-  return devices;
-}
-
 // The function with each node that a GPU may compute pinned to one of `gpus`, so that values go
 // from one to the other at every turn.
 std::shared_ptr<const graph::Function> PinnedToGpus(graph::Function function, int gpus) {
@@ -99,6 +60,15 @@ std::shared_ptr<const graph::Function> PinnedToGpus(graph::Function function, in
 
 }  // namespace
 
+cluster::DaemonOptions Job::OptionsOf(const std::string& job, int task,
+                                      const std::string& address) {
+  cluster::DaemonOptions options;
+  options.job = job;
+  options.task = task;
+  options.address = address;
+  return options;
+}
+
 Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
     : site_(site), options_(std::move(options)), workload_(std::move(workload)) {
   coordinator_node_ = site->AddNode("coordinator", [this](const Place& place) {
@@ -108,10 +78,7 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
     ps_nodes_.push_back(site->AddNode(absl::StrCat("ps:", p), [this, p](const Place& place) {
       const int lanes = 1 + static_cast<int>(place.world->random().Below(3));
       cluster::DaemonOptions daemon = OptionsOf("ps", p, place.address);
-      if (options_.gpu_tables) {
-        const uint64_t seed = place.world->random().Next();
-        daemon.open_devices = [env = place.env, seed] { return MakeGpu(env, seed); };
-      }
+      AddGpuForTables(place, &daemon);
       return std::make_unique<DaemonProcess>(
           place, std::make_unique<ps::PsService>(place.env, place.transport, SimRegistry(), daemon,
                                                  lanes));
@@ -186,43 +153,6 @@ void Job::Tear(int64_t closure) {
     if (torn) ++totals.torn;
     return !torn;
   });
-}
-
-void Job::PutOnGpus(std::vector<proto::ShardSpec>* shards) {
-  for (proto::ShardSpec& shard : *shards) {
-    proto::VariableSpec* const variable = shard.mutable_variable();
-    const bool can_be = options_.gpu_tables && variable->table() && !variable->has_hash() &&
-                        variable->dtype() == static_cast<int32_t>(DType::kF32) &&
-                        variable->optimizer().kind() != "adam" &&
-                        variable->optimizer().ema_decay() == 0 &&
-                        variable->optimizer().delay_compensation() == 0;
-    if (!can_be) continue;
-    variable->set_device(ps::kOnGpu);
-    ++totals.gpu_shards;
-  }
-}
-
-void Job::AddGpus(const Place& place, int worker, cluster::DaemonOptions* daemon) {
-  Random& random = place.world->random();
-  std::vector<std::shared_ptr<device::DeviceRuntime>> gpus;
-  for (int g = 0; g < options_.gpus; ++g) {
-    device::FakeDeviceOptions gpu = GpuOf(g, random.Next());
-    if (random.Chance(options_.gpu_breaks)) {
-      gpu.break_after_ops = 1 + static_cast<int64_t>(random.Below(200));
-    }
-    gpus.push_back(device::FakeDevice::Make(place.env, gpu).value());
-  }
-  if (gpus.empty()) return;
-  const auto devices = std::make_shared<const device::DeviceSet>(std::move(gpus));
-  daemon->devices = devices;
-  DrainAtTheEnd(place.env, devices);
-  // As coxswain-worker does.
-  daemon->device_lost = [this, worker, life = place.life](const absl::Status&) {
-    if (!life->alive) return;
-    ++totals.gpus_lost;
-    site_->Kill(worker_nodes_[static_cast<size_t>(worker)], Death::kProcess,
-                absl::Milliseconds(500));
-  };
 }
 
 int Job::AddWorkerNode() {

@@ -224,6 +224,10 @@ class Job {
   void Poison(int64_t closure);
   void Hang(int64_t closure);
   void Tear(int64_t closure);
+  static cluster::DaemonOptions OptionsOf(const std::string& job, int task,
+                                          const std::string& address);
+  // One for the tables of a PS, if it is to have one.
+  void AddGpuForTables(const Place& place, cluster::DaemonOptions* daemon);
   // Those that can be in the memory of GPUs are to be there.
   void PutOnGpus(std::vector<proto::ShardSpec>* shards);
   // Fake ones, for a life of a worker.

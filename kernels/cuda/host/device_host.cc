@@ -152,13 +152,6 @@ int32_t Copy(CoxStream* stream, void* to, const void* from, size_t bytes, CoxErr
   });
 }
 
-int32_t CopyToDevice(CoxStream* stream, void* to, const void* from, size_t bytes, CoxError* error) {
-  return Guarded(error, [&] {
-    COX_CUDA_RETURN_IF_ERROR(FlushUsesOf(stream, to, bytes));
-    return CopyOnDevice(stream, to, from, bytes);
-  });
-}
-
 int32_t TableFillZero(CoxStream* stream, void* memory, size_t bytes, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Flush(stream));
@@ -227,7 +220,7 @@ void FillDeviceTable(CoxDeviceApi* table) {
   table->destroy_stream = DestroyStream;
   table->allocate_on = TableAllocateOn;
   table->release_on = TableReleaseOn;
-  table->copy_to_device = CopyToDevice;
+  table->copy_to_device = Copy;
   table->copy_to_host = Copy;
   table->copy_on_device = Copy;
   table->fill_zero = TableFillZero;
