@@ -180,7 +180,7 @@ void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
     for (const proto::ShardSpec& spec : specs) {
       auto shard = Shard::Create(spec, Shard::Fill::kInitialize, &row_devices_);
       if (!shard.ok()) {
-        shards = Unmade(shard.status());
+        shards = Annotate(Unmade(shard.status()), TaskName());
         break;
       }
       shards->push_back(*std::move(shard));
@@ -192,9 +192,8 @@ void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
 }
 
 absl::Status PsService::Unmade(const absl::Status& why) const {
-  const absl::Status status = Annotate(why, TaskName());
-  if (!absl::IsFailedPrecondition(why)) return status;
-  return WithDetail(status, {ErrorCause::kConfiguration, false, TaskName(), incarnation()});
+  if (!absl::IsFailedPrecondition(why)) return why;
+  return WithDetail(why, {ErrorCause::kConfiguration, false, TaskName(), incarnation()});
 }
 
 void PsService::OnShardsMade(const Stamp& stamp,

@@ -349,6 +349,25 @@ TEST_CASE("a checkpoint of rows in a GPU's memory is restored there and on the h
   CHECK(*b.ps.Rows(spec, 1) == *a.ps.Rows(spec, 1));
 }
 
+TEST_CASE("a PS without a GPU that is to restore a table there says that it is the configuration",
+          "[gpu_rows]") {
+  const DataFiles files;
+  World a;
+  REQUIRE(a.ps.Create({OnGpu(Table("adagrad"))}).ok());
+  std::filesystem::create_directory(files.Path("c"));
+  const auto saved = a.ps.Save(files.Path("c"), {1});
+  REQUIRE(saved.ok());
+  testing::PsDaemon without;
+  const absl::Status created = without.Create({OnGpu(Table("adagrad"))});
+  const absl::Status restored = without.Restore(files.Path("c"), *saved);
+  for (const absl::Status& refused : {created, restored}) {
+    INFO(refused.ToString());
+    REQUIRE(GetDetail(refused).has_value());
+    CHECK(GetDetail(refused)->cause == ErrorCause::kConfiguration);
+    CHECK(absl::StrContains(refused.message(), "this parameter server has none"));
+  }
+}
+
 TEST_CASE("a checkpoint fails when the GPU is lost, and the PS says why", "[gpu_rows]") {
   const DataFiles files;
   World a;
