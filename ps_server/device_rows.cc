@@ -181,71 +181,57 @@ absl::StatusOr<Tensor> DeviceRows::GatherToHost(absl::Span<const int64_t> rows) 
   return Tensor(DType::kF32, Shape{n, plan_.width}, host);
 }
 
-absl::Status DeviceRows::Read(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
-                              char* to) {
+absl::Status DeviceRows::InPieces(absl::Span<const int64_t> rows, size_t bytes,
+                                  absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> run) {
   RETURN_IF_ERROR(failed_);
-  const auto most =
-      static_cast<int64_t>((kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t)));
+  const size_t most = (kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t));
   if (most < 1) return absl::InvalidArgumentError(absl::StrCat(plan_.who, ": rows are too wide"));
-  const auto read = [&](absl::Span<const int64_t> piece) -> absl::Status {
-    const int64_t n = Count(piece);
-    ASSIGN_OR_RETURN(const device::DeviceOp* op, GatherOp(offset, bytes));
-    std::memcpy(aside_.host.data(), piece.data(), piece.size() * sizeof(int64_t));
-    RETURN_IF_ERROR(stream_->CopyToDevice(aside_.device.Slice(0, ListBytes(n)),
-                                          aside_.host.Slice(0, ListBytes(n))));
-    const size_t size = piece.size() * bytes;
-    const Buffer values = aside_.device.Slice(ListBytes(n), size);
-    const Tensor inputs[] = {block_, ListIn(aside_.device, n)};
-    const Shape shape{n, static_cast<int64_t>(bytes / sizeof(float))};
-    RETURN_IF_ERROR(Run(*op, inputs, Tensor(DType::kF32, shape, values)));
-    const Buffer host = aside_.host.Slice(ListBytes(n), size);
-    RETURN_IF_ERROR(stream_->CopyToHost(host, values));
-    RETURN_IF_ERROR(Synchronize());
-    std::memcpy(to, host.data(), size);
-    to += size;
-    return absl::OkStatus();
-  };
   while (!rows.empty()) {
-    const absl::Span<const int64_t> piece = rows.subspan(0, static_cast<size_t>(most));
-    if (absl::Status s = read(piece); !s.ok()) {
-      Synchronize().IgnoreError();
-      return Checked(s);
-    }
+    const absl::Span<const int64_t> piece = rows.subspan(0, most);
+    std::memcpy(aside_.host.data(), piece.data(), piece.size() * sizeof(int64_t));
+    absl::Status status = run(piece);
+    status.Update(Synchronize());  // also after an error: something may be under way
+    if (!status.ok()) return Checked(status);
     rows.remove_prefix(piece.size());
   }
   return absl::OkStatus();
 }
 
+absl::Status DeviceRows::Read(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
+                              char* to) {
+  ASSIGN_OR_RETURN(const device::DeviceOp* op, GatherOp(offset, bytes));
+  return InPieces(rows, bytes, [&](absl::Span<const int64_t> piece) -> absl::Status {
+    const int64_t n = Count(piece);
+    const size_t list = ListBytes(n), size = piece.size() * bytes;
+    RETURN_IF_ERROR(
+        stream_->CopyToDevice(aside_.device.Slice(0, list), aside_.host.Slice(0, list)));
+    const Buffer values = aside_.device.Slice(list, size), host = aside_.host.Slice(list, size);
+    const Tensor inputs[] = {block_, ListIn(aside_.device, n)};
+    const Shape shape{n, static_cast<int64_t>(bytes / sizeof(float))};
+    RETURN_IF_ERROR(Run(*op, inputs, Tensor(DType::kF32, shape, values)));
+    RETURN_IF_ERROR(stream_->CopyToHost(host, values));
+    RETURN_IF_ERROR(Synchronize());
+    std::memcpy(to, host.data(), size);
+    to += size;
+    return absl::OkStatus();
+  });
+}
+
 absl::Status DeviceRows::Write(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
                                const char* from) {
-  RETURN_IF_ERROR(failed_);
-  const auto most =
-      static_cast<int64_t>((kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t)));
-  if (most < 1) return absl::InvalidArgumentError(absl::StrCat(plan_.who, ": rows are too wide"));
-  const auto write = [&](absl::Span<const int64_t> piece) -> absl::Status {
+  ASSIGN_OR_RETURN(const device::DeviceOp* op, ScatterOp(offset, bytes));
+  return InPieces(rows, bytes, [&](absl::Span<const int64_t> piece) -> absl::Status {
     const int64_t n = Count(piece);
-    ASSIGN_OR_RETURN(const device::DeviceOp* op, ScatterOp(offset, bytes));
-    const size_t size = piece.size() * bytes;
-    std::memcpy(aside_.host.data(), piece.data(), piece.size() * sizeof(int64_t));
-    std::memcpy(static_cast<char*>(aside_.host.data()) + ListBytes(n), from, size);
+    const size_t list = ListBytes(n), size = piece.size() * bytes;
+    std::memcpy(static_cast<char*>(aside_.host.data()) + list, from, size);
     from += size;
-    RETURN_IF_ERROR(stream_->CopyToDevice(aside_.device.Slice(0, ListBytes(n) + size),
-                                          aside_.host.Slice(0, ListBytes(n) + size)));
+    RETURN_IF_ERROR(stream_->CopyToDevice(aside_.device.Slice(0, list + size),
+                                          aside_.host.Slice(0, list + size)));
     const Shape shape{n, static_cast<int64_t>(bytes / sizeof(float))};
     const Tensor inputs[] = {block_, ListIn(aside_.device, n),
-                             Tensor(DType::kF32, shape, aside_.device.Slice(ListBytes(n), size))};
-    RETURN_IF_ERROR(Run(*op, inputs, block_));
-    return Synchronize();
-  };
-  while (!rows.empty()) {
-    const absl::Span<const int64_t> piece = rows.subspan(0, static_cast<size_t>(most));
-    if (absl::Status s = write(piece); !s.ok()) {
-      Synchronize().IgnoreError();
-      return Checked(s);
-    }
-    rows.remove_prefix(piece.size());
-  }
-  return absl::OkStatus();
+                             Tensor(DType::kF32, shape, aside_.device.Slice(list, size))};
+    return Run(*op, inputs, block_);
+  });
 }
 
 // The rule's numbers, the list, and the gradient where it has to be brought.
@@ -318,8 +304,8 @@ absl::Status DeviceRows::ApplyInPieces(absl::Span<const int64_t> rows, const Ten
   return absl::OkStatus();
 }
 
-// A buffer of a stream is given back where it is dropped, and the one who tells may do no such
-// thing: he leaves a note.
+// A buffer of a stream must not be dropped on the thread that notifies, where devices cannot be
+// used: that one only sets a flag.
 void DeviceRows::Keep(std::vector<Buffer> buffers) {
   if (in_flight_.empty() || in_flight_.back().done != nullptr) in_flight_.emplace_back();
   InFlight& last = in_flight_.back();

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
@@ -95,6 +96,10 @@ class DeviceRows {
   absl::StatusOr<const device::DeviceOp*> GatherOp(size_t offset, size_t bytes);
   absl::StatusOr<const device::DeviceOp*> ScatterOp(size_t offset, size_t bytes);
   absl::StatusOr<Slab> Allocate(size_t bytes);
+  // Calls `run` with pieces of the list, each of which, with `bytes` for each row, fits into what was
+  // set aside; the piece is at its beginning. Waits after each.
+  absl::Status InPieces(absl::Span<const int64_t> rows, size_t bytes,
+                        absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> run);
   // With what was set aside where there is no other memory, in pieces.
   absl::Status TryApply(absl::Span<const int64_t> rows, const Tensor& gradient,
                         absl::Span<const float> rule, const Slab& slab);
@@ -146,12 +151,12 @@ class RowDevices {
   std::vector<std::string> names() const;
 
  private:
+  absl::Status OpenOnce();
+
   const Open open_;
   const int first_;
   const graph::OpRegistry* const registry_;
   const DeviceRows::Lost lost_;
-  absl::Status OpenOnce();
-
   absl::Mutex open_mu_;  // opening may take seconds, for which nobody else who asks should wait
   mutable absl::Mutex mu_;
   std::shared_ptr<const device::DeviceSet> devices_ ABSL_GUARDED_BY(mu_);

@@ -207,11 +207,9 @@ void CompiledFunction::AssignPriorities() {
   }
 }
 
-void CompiledFunction::FindExchanges() {
-  if (devices_.empty()) return;
-  // By slot: who takes it, and as which input. The function's results are taken by nobody here.
+// Who takes each slot, and as which input; a result of the function is taken by -1.
+std::vector<std::vector<std::pair<int, int64_t>>> CompiledFunction::FindTakers() const {
   std::vector<std::vector<std::pair<int, int64_t>>> takers(slot_uses_.size());
-  std::vector<char> is_result(slot_uses_.size(), 0);
   for (size_t id = 0; id < nodes_.size(); ++id) {
     int64_t position = 0;
     for (const int slot : nodes_[id].inputs) {
@@ -219,34 +217,43 @@ void CompiledFunction::FindExchanges() {
     }
   }
   for (const auto& r : function_.results) {
-    is_result[static_cast<size_t>(nodes_[r.output.node].first_output + r.output.index)] = 1;
+    const int slot = nodes_[static_cast<size_t>(r.output.node)].first_output + r.output.index;
+    takers[static_cast<size_t>(slot)].emplace_back(-1, 0);
   }
+  return takers;
+}
+
+void CompiledFunction::FindExchanges() {
+  if (devices_.empty()) return;
+  const auto takers = FindTakers();
+  // The device that it copies to; -1: it is no such copy.
+  const auto copies_to = [this](int taker) {
+    if (taker < 0) return -1;
+    const CompiledNode& node = nodes_[static_cast<size_t>(taker)];
+    return node.kind == NodeKind::kCopyToDevice ? node.device : -1;
+  };
+  const auto takes_on_gpu = [this](int taker, int64_t position) {
+    if (taker < 0 || nodes_[static_cast<size_t>(taker)].kind != NodeKind::kPsCall) return false;
+    const std::vector<int64_t> free = GpuInputs(function_.graph.node(taker));
+    return std::find(free.begin(), free.end(), position) != free.end();
+  };
   for (size_t id = 0; id < nodes_.size(); ++id) {
     CompiledNode& node = nodes_[id];
-    const auto slot_of = [&](int64_t output) {
-      return static_cast<size_t>(node.first_output + output);
+    const auto takers_of = [&](int64_t output) -> const std::vector<std::pair<int, int64_t>>& {
+      return takers[static_cast<size_t>(node.first_output + output)];
     };
     if (node.kind == NodeKind::kPsCall) {
-      std::set<int> takes;
+      std::set<int> devices;
       for (const int64_t output : GpuOutputs(function_.graph.node(static_cast<int>(id)))) {
-        if (is_result[slot_of(output)] != 0) takes.insert(-1);
-        for (const auto& [taker, position] : takers[slot_of(output)]) {
-          const CompiledNode& by = nodes_[static_cast<size_t>(taker)];
-          takes.insert(by.kind == NodeKind::kCopyToDevice ? by.device : -1);
-        }
+        for (const auto& [taker, position] : takers_of(output)) devices.insert(copies_to(taker));
       }
-      if (takes.size() == 1) node.rows_on = *takes.begin();
+      if (devices.size() == 1) node.rows_on = *devices.begin();
     } else if (node.kind == NodeKind::kCopyToHost) {
-      node.stays.assign(static_cast<size_t>(node.num_outputs), 0);
       for (int output = 0; output < node.num_outputs; ++output) {
-        bool stays = is_result[slot_of(output)] == 0;
-        for (const auto& [taker, position] : takers[slot_of(output)]) {
-          const CompiledNode& by = nodes_[static_cast<size_t>(taker)];
-          const std::vector<int64_t> free = GpuInputs(function_.graph.node(taker));
-          stays = stays && by.kind == NodeKind::kPsCall &&
-                  std::find(free.begin(), free.end(), position) != free.end();
-        }
-        node.stays[static_cast<size_t>(output)] = stays ? 1 : 0;
+        const auto& by = takers_of(output);
+        node.stays.push_back(std::all_of(by.begin(), by.end(), [&](const auto& taker) {
+          return takes_on_gpu(taker.first, taker.second);
+        }));
       }
     }
   }

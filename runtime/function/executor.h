@@ -11,7 +11,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -98,6 +100,7 @@ class CompiledFunction {
   absl::Status CompileNode(const graph::Node& node, const std::vector<int>& numbers,
                            CompiledNode* compiled);
   void AssignPriorities();
+  std::vector<std::vector<std::pair<int, int64_t>>> FindTakers() const;
   // What need not pass the host, see RunOptions::exchanges_on_gpu.
   void FindExchanges();
 
