@@ -96,8 +96,8 @@ class DeviceRows {
   absl::StatusOr<const device::DeviceOp*> GatherOp(size_t offset, size_t bytes);
   absl::StatusOr<const device::DeviceOp*> ScatterOp(size_t offset, size_t bytes);
   absl::StatusOr<Slab> Allocate(size_t bytes);
-  // Calls `run` with pieces of the list, each of which, with `bytes` for each row, fits into what was
-  // set aside; the piece is at its beginning. Waits after each.
+  // Calls `run` with pieces of the list, each of which, with `bytes` for each row, fits into what
+  // was set aside; the piece is at its beginning. Waits after each.
   absl::Status InPieces(absl::Span<const int64_t> rows, size_t bytes,
                         absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> run);
   // With what was set aside where there is no other memory, in pieces.
