@@ -61,6 +61,7 @@ absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const SavedFlags& from,
   const predict::OpenCluster elsewhere = OpenerOf(where);
   // A checkpoint's tables may be larger than what is evaluated of them: without slots.
   if (elsewhere != nullptr || from.model_dir.empty()) job = model::AsEvaluated(std::move(job));
+  model::KeepTablesOnHost(&job);
   ASSIGN_OR_RETURN(Cluster cluster,
                    elsewhere == nullptr ? Cluster::InProcess(1, 1) : elsewhere(job));
   auto runner = std::make_unique<runner::JobRunner>(cluster, std::move(job), runner::RunEvents{});

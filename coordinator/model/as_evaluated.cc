@@ -2,6 +2,10 @@
 
 namespace coxswain::model {
 
+void KeepTablesOnHost(job::JobSpec* job) {
+  for (job::TableSpec& table : job->tables) table.device = "cpu";
+}
+
 job::JobSpec AsEvaluated(job::JobSpec job) {
   const auto without_slots = [](proto::OptimizerSpec* optimizer) {
     optimizer->Clear();
@@ -18,6 +22,7 @@ job::JobSpec AsEvaluated(job::JobSpec job) {
     table.hash->set_ttl_steps(0);
     table.hash->set_ttl_seconds(0);
   }
+  KeepTablesOnHost(&job);
   job.train.consistency = Consistency();
   job.train.early_stopping.reset();
   job.checkpoint.directory.clear();

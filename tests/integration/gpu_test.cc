@@ -190,6 +190,26 @@ faults:
   CHECK(then["metrics"]["auc"].get<double>() > 0.9);
 }
 
+TEST_CASE("a model whose tables were in a GPU's memory is evaluated without GPUs", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep), model = files.Path("model");
+  std::vector<std::string> train = {"train",          job,           "--in-process", "--set",
+                                    "train.epochs=2", "--model-dir", model};
+  train.insert(train.end(), kTablesOnGpu.begin(), kTablesOnGpu.end());
+  const auto trained = Coxswain(train, {{"COXSWAIN_GPUS", "fake"}});
+  CAPTURE(trained.out, trained.err);
+  REQUIRE(trained.code == 0);
+  for (const std::string where : {"", "--local=1x1"}) {
+    std::vector<std::string> eval = {"eval",  "--model-dir",     model, "--allow-training-rows",
+                                     "--set", "train.device=cpu"};
+    if (!where.empty()) eval.push_back(where);
+    const auto result = Coxswain(eval, {{"COXSWAIN_GPUS", "none"}});
+    CAPTURE(where, result.out, result.err);
+    CHECK(result.code == 0);
+    CHECK_THAT(result.out, Contains("auc"));
+  }
+}
+
 TEST_CASE("a table that is to be in a GPU's memory is refused by a PS without, with its name",
           "[gpu]") {
   const DataFiles files;
