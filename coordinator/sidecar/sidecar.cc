@@ -26,7 +26,10 @@ absl::Status OfCheckpoint(const absl::Status& status) {
   return status.ok() || IsOfCheckpoint(status) ? status : absl::DataLossError(status.message());
 }
 
+// The job ended with it. One that was begun just before may say so, too, since a job's state is
+// written last; but its shards are older, and may lack closures.
 bool IsFinished(const checkpoint::Manifest& manifest) {
+  if (!manifest.closures.empty()) return false;
   const auto state = runner::ParseRunState(manifest.job_state);
   return state.ok() && state->finished;
 }

@@ -12,6 +12,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/model/saved_model.h"
+#include "coordinator/runner/run_state.h"
+#include "nlohmann/json.hpp"
+#include "runtime/checkpoint/manifest.h"
 #include "tests/testing/forwarding.h"
 #include "tests/testing/training_job.h"
 
@@ -322,6 +325,35 @@ TEST_CASE("sidecar: a job that began anew is followed, though its numbers are lo
   CHECK(Must(f.sidecar->Look()) == 1);
   CHECK(f.reports.back().number == 1);
   CHECK(f.reports.back().steps == 4);
+}
+
+TEST_CASE("sidecar: a checkpoint that may lack closures is not the one that the job ended with",
+          "[sidecar]") {
+  Following f;
+  f.Begin();
+  for (const bool lacks : {true, false}) {
+    f.job.Steps(2);
+    const std::string path =
+        absl::StrCat(f.job.directory(), "/", checkpoint::CheckpointName(lacks ? 1 : 2));
+    checkpoint::Manifest manifest = Must(checkpoint::ReadManifest(f.system.get(), path));
+    runner::RunState state;
+    state.finished = true;
+    state.batch_size = state.steps_per_function = 1;
+    auto all = nlohmann::json::parse(runner::ToJson(state));
+    all.update(nlohmann::json::parse(manifest.job_state));  // what the data are
+    manifest.job_state = all.dump();
+    REQUIRE(manifest.closures.empty());
+    if (lacks) {
+      checkpoint::CheckpointClosure closure;
+      closure.id = manifest.low_water;
+      closure.function = "train_step";
+      manifest.next_closure = closure.id + 1;
+      manifest.closures.push_back(closure);
+    }
+    REQUIRE(f.system->WriteAtomically(path + "/manifest.json", checkpoint::ToJson(manifest)).ok());
+    REQUIRE(Must(f.sidecar->Look()) == 1);
+    CHECK(f.reports.back().finished == !lacks);
+  }
 }
 
 }  // namespace
