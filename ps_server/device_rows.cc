@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
@@ -27,6 +28,14 @@ int64_t Count(absl::Span<const int64_t> rows) { return static_cast<int64_t>(rows
 
 // Bytes of a list of rows in a slab.
 size_t ListBytes(int64_t rows) { return RoundUp(static_cast<size_t>(rows) * sizeof(int64_t)); }
+
+void KeepForEver(std::vector<Buffer> buffers) {
+  static absl::Mutex mu(absl::kConstInit);
+  static auto* const kept = new std::vector<Buffer>;
+  const absl::MutexLock lock(&mu);
+  kept->insert(kept->end(), std::make_move_iterator(buffers.begin()),
+               std::make_move_iterator(buffers.end()));
+}
 
 Tensor ListIn(const Buffer& at, int64_t rows) {
   return Tensor(DType::kI64, Shape{rows}, at.Slice(0, static_cast<size_t>(rows) * sizeof(int64_t)));
@@ -334,9 +343,8 @@ absl::Status DeviceRows::Synchronize() {
   const absl::Status status = stream_->Synchronize();
   // What a device that hangs may still use is never given back.
   if (!status.ok()) {
-    new std::deque<InFlight>(std::move(in_flight_));
-    static_cast<void>(new Slab(aside_));
-    static_cast<void>(new std::pair<Tensor, Buffer>(block_, fault_));
+    for (InFlight& work : in_flight_) KeepForEver(std::move(work.buffers));
+    KeepForEver({aside_.host, aside_.device, block_.buffer(), fault_});
     Fail(status);
   }
   in_flight_.clear();
