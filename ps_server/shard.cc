@@ -105,14 +105,17 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
   return shard;
 }
 
+absl::Status Shard::CheckRowCount() const {
+  if (layout_.rows() <= kMaxTableRows) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(Invalid("").message(), ": ", layout_.rows(),
+                                                   " rows, a shard holds at most ", kMaxTableRows,
+                                                   ": use more shards"));
+}
+
 absl::Status Shard::AllocateParts() {
   const size_t rows = static_cast<size_t>(layout_.rows());
   if (table()) {
-    if (layout_.rows() > kMaxTableRows) {
-      return absl::ResourceExhaustedError(absl::StrCat(Invalid("").message(), ": ", layout_.rows(),
-                                                       " rows, a shard holds at most ",
-                                                       kMaxTableRows, ": use more shards"));
-    }
+    RETURN_IF_ERROR(CheckRowCount());
     absl::StatusOr<Buffer> memory = AllocateStorage(rows * plan_.row_stride);
     if (!memory.ok()) return Annotate(memory.status(), Invalid("").message());
     memory_.rows = std::move(memory).value();

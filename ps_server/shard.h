@@ -167,6 +167,8 @@ class Shard {
   absl::Status CheckGpuUpdate(const graph::Update& update) const;
   void ApplyOnGpu(const graph::Update& update, const Numbers& at);
 
+  // Of a table. Errors: ResourceExhausted.
+  absl::Status CheckRowCount() const;
   absl::Status AllocateParts();
   void FillParts();
   void FillWeights(const Initializer& initializer);

@@ -41,11 +41,7 @@ absl::Status Shard::CheckForGpu() const {
   if (layout_.dtype() != DType::kF32) {
     return refuse(absl::StrCat("wanted f32, found ", DTypeName(layout_.dtype())));
   }
-  if (layout_.rows() > kMaxTableRows) {
-    return absl::ResourceExhaustedError(absl::StrCat(Invalid("").message(), ": ", layout_.rows(),
-                                                     " rows, a shard holds at most ", kMaxTableRows,
-                                                     ": use more shards"));
-  }
+  RETURN_IF_ERROR(CheckRowCount());
   if (optimizer_.none()) return absl::OkStatus();
   if (optimizer_.SparseMovesAllRows()) {
     return refuse(absl::StrCat("not with the optimizer ", optimizer_.name(),
