@@ -108,6 +108,10 @@ train: {batch_size: 64}
   }
 }
 
+// 1,800 updates: a look at the parameter servers takes half a second where one was just killed, and
+// a job that is over by then is spared the rest of its kills.
+constexpr char kLongAfterTheLastKill[] = "train.epochs=120";
+
 TEST_CASE("a job on GPUs under fire uses every example once and applies every update once",
           "[gpu]") {
   const DataFiles files;
@@ -121,7 +125,8 @@ faults:
 )");
   const auto result = Run(CoxswainCommand({"train", job, "--local", "2x2", "--chaos", chaos,
                                            "--chaos-dir", files.Path("run"), "--report", report,
-                                           "--set", "checkpoint.every_steps=50"}),
+                                           "--set", "checkpoint.every_steps=50", "--set",
+                                           kLongAfterTheLastKill}),
                           {{"COXSWAIN_GPUS", "fake:2"}}, absl::Seconds(200));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
@@ -166,7 +171,7 @@ faults:
                                     "--set",
                                     "checkpoint.every_steps=50",
                                     "--set",
-                                    "train.epochs=20",
+                                    kLongAfterTheLastKill,
                                     "--checkpoint-dir",
                                     files.Path("checkpoints")};
   std::vector<std::string> on_gpus = flags;
@@ -181,7 +186,7 @@ faults:
   CHECK(told["chaos"]["injected"]["ps"]["kill"] == 2);
   // The checkpoint is one like any other.
   flags.insert(flags.end(), {"--resume", "--count-visits", "--set", "train.device=cpu", "--set",
-                             "train.epochs=25"});
+                             "train.epochs=125"});
   const auto second = Run(CoxswainCommand(flags), {{"COXSWAIN_GPUS", "none"}}, absl::Seconds(100));
   CAPTURE(second.out, second.err);
   REQUIRE(second.code == 0);
