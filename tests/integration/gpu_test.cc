@@ -123,11 +123,11 @@ faults:
   - {task: ps, at_update: [150], restart_delay: 100ms}
   - {task: coordinator, at_update: [300], restart_delay: 0s}
 )");
-  const auto result = Run(CoxswainCommand({"train", job, "--local", "2x2", "--chaos", chaos,
-                                           "--chaos-dir", files.Path("run"), "--report", report,
-                                           "--set", "checkpoint.every_steps=50", "--set",
-                                           kLongAfterTheLastKill}),
-                          {{"COXSWAIN_GPUS", "fake:2"}}, absl::Seconds(200));
+  const auto result =
+      Run(CoxswainCommand({"train", job, "--local", "2x2", "--chaos", chaos, "--chaos-dir",
+                           files.Path("run"), "--report", report, "--set",
+                           "checkpoint.every_steps=50", "--set", kLongAfterTheLastKill}),
+          {{"COXSWAIN_GPUS", "fake:2"}}, absl::Seconds(200));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.out, Contains("every promise was kept"));
