@@ -29,6 +29,24 @@ bool IsNumeric(const JobSpec& job, const std::string& feature) {
   return found != nullptr && found->kind() != FeatureSpec::CATEGORICAL;
 }
 
+std::vector<VariablePart> SideBySide(const JobSpec& job, const std::vector<std::string>& features) {
+  std::vector<VariablePart> parts;
+  for (const std::string& name : features) {
+    const TableSpec* table = job.FindTable(name);
+    parts.push_back({{name}, "", table == nullptr ? NumberWidth(job, name) : table->dim});
+  }
+  return parts;
+}
+
+std::vector<VariablePart> NumbersSideBySide(const JobSpec& job,
+                                            const std::vector<std::string>& features) {
+  std::vector<std::string> numbers;
+  for (const std::string& name : features) {
+    if (IsNumeric(job, name)) numbers.push_back(name);
+  }
+  return SideBySide(job, numbers);
+}
+
 const FeatureSpec* CheckFeature(const JobReader& reader, const std::string& path,
                                 const std::string& name) {
   const FeatureSpec* feature = reader.job->FindFeature(name);

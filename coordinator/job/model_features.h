@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/variable_inputs.h"
 
 namespace coxswain::job {
 
@@ -13,6 +14,13 @@ inline constexpr char kWithoutLayers[] = "without hidden layers";
 bool IsNumeric(const JobSpec& job, const std::string& feature);
 // Of a numeric one: 1, or how many numbers its vector has.
 int64_t NumberWidth(const JobSpec& job, const std::string& feature);
+
+// Of features side by side, as layers get them: an embedding, a number, or a vector of numbers
+// each.
+std::vector<VariablePart> SideBySide(const JobSpec& job, const std::vector<std::string>& features);
+// The same of numeric ones alone.
+std::vector<VariablePart> NumbersSideBySide(const JobSpec& job,
+                                            const std::vector<std::string>& features);
 
 // The feature that the key at `path` names, or null and an error.
 const proto::FeatureSpec* CheckFeature(const JobReader& reader, const std::string& path,

@@ -13,6 +13,7 @@
 #include "coordinator/job/bound_key.h"
 #include "coordinator/job/job_spec.h"
 #include "coordinator/job/loss_kind.h"
+#include "coordinator/job/variable_inputs.h"
 #include "runtime/graph/graph.h"
 
 namespace coxswain {
@@ -78,6 +79,9 @@ class ModelSpec {
     std::string user, item;  // features
   };
   virtual Sides ranks() const { return {}; }
+  // Of variables that are no tables: those whose rows or columns stand for features of the job,
+  // whose model this is.
+  virtual InputsByVariable Inputs(const JobSpec& job) const;
 
   // ---- The graph's side.
 

@@ -194,6 +194,11 @@ absl::StatusOr<Tensor> ReadNow(const ParameterServerStrategy& strategy, const Va
   return wide;
 }
 
+absl::Status ReadOtherwise(const VariableInfo& info, const Tensor& read) {
+  return absl::InternalError(absl::StrCat("variable '", info.name, "' was read as ",
+                                          DTypeName(read.dtype()), read.shape().ToString()));
+}
+
 // What is saved is in memory: rows go anywhere.
 absl::Status CopyAnywhere(const SavedRows& rows, const VariableInfo& info, const RowMap& map,
                           ParameterServerStrategy* strategy, const PartOfRows& part) {
@@ -212,10 +217,7 @@ absl::Status CopyAnywhere(const SavedRows& rows, const VariableInfo& info, const
       const int64_t n = std::min(chunk, count - begin);
       ASSIGN_OR_RETURN(const Tensor now, ReadNow(*strategy, info, s, begin, n, part.slot));
       Tensor next(dtype, ShapeOf(info, part, n));
-      if (now.dtype() != dtype || now.bytes() != next.bytes()) {
-        return absl::InternalError(absl::StrCat("variable '", info.name, "' was read as ",
-                                                DTypeName(now.dtype()), now.shape().ToString()));
-      }
+      if (now.dtype() != dtype || now.bytes() != next.bytes()) return ReadOtherwise(info, now);
       auto* const out = static_cast<char*>(next.mutable_raw());
       std::memcpy(out, now.raw(), now.bytes());
       for (int64_t i = 0; i < n; ++i) {
@@ -242,6 +244,37 @@ absl::Status CopyMapped(const SavedRows& rows, const VariableInfo& info, const R
   }
   RETURN_IF_ERROR(CopyFirst(rows, info, map.same, strategy, part));
   return CopyBehind(rows, info, map, strategy, part);
+}
+
+absl::Status CopyElements(const SavedRows& rows, const VariableInfo& info, const ElementMap& map,
+                          ParameterServerStrategy* strategy, const PartOfRows& part) {
+  const DType dtype = StoredAs(info, part);
+  const size_t element = SizeOf(dtype), width = WidthOf(info, part, dtype);
+  const size_t saved_width = static_cast<size_t>(rows.row_elements()) * element;
+  const bool by_column = !map.columns.empty() && !part.per_row;
+  std::string saved(static_cast<size_t>(rows.rows()) * saved_width, '\0');
+  RETURN_IF_ERROR(ReadAs(rows, dtype, 0, rows.rows(), saved.data()));
+  for (int s = 0; s < static_cast<int>(info.shards.size()); ++s) {
+    const int64_t count = info.shards[static_cast<size_t>(s)].rows();
+    ASSIGN_OR_RETURN(const Tensor now, ReadNow(*strategy, info, s, 0, count, part.slot));
+    Tensor next(dtype, ShapeOf(info, part, count));
+    if (now.dtype() != dtype || now.bytes() != next.bytes()) return ReadOtherwise(info, now);
+    auto* out = static_cast<char*>(next.mutable_raw());
+    std::memcpy(out, now.raw(), now.bytes());
+    for (int64_t i = 0; i < count; ++i, out += width) {
+      const int64_t row = map.rows[static_cast<size_t>(info.GlobalRow(s, i))];
+      if (row < 0) continue;
+      const char* const from = saved.data() + static_cast<size_t>(row) * saved_width;
+      if (!by_column) std::memcpy(out, from, width);
+      for (size_t c = 0; by_column && c < map.columns.size(); ++c) {
+        if (map.columns[c] < 0) continue;
+        std::memcpy(out + c * element, from + static_cast<size_t>(map.columns[c]) * element,
+                    element);
+      }
+    }
+    RETURN_IF_ERROR(WriteSlot(*strategy, info, s, 0, next, part.slot));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CopyTable(const SavedRows& rows, const std::shared_ptr<const VariableInfo>& info,

@@ -42,6 +42,16 @@ struct RowMap {
 absl::Status CopyMapped(const SavedRows& rows, const VariableInfo& info, const RowMap& map,
                         ParameterServerStrategy* strategy, const PartOfRows& part = {});
 
+// Which element of what is saved each element of a dense variable begins with: that of the saved
+// row and column; -1: none. Of a variable of one axis only `rows` count; without `columns`, all are
+// the same ones.
+struct ElementMap {
+  std::vector<int64_t> rows, columns;
+};
+// The elements of a dense variable that the map has; others stay. What is saved is in memory.
+absl::Status CopyElements(const SavedRows& rows, const VariableInfo& info, const ElementMap& map,
+                          ParameterServerStrategy* strategy, const PartOfRows& part = {});
+
 // Rows [begin, end) of a table, which is not one by "hash", get what is in memory.
 absl::Status WriteSpan(const VariableInfo& info, int64_t begin, int64_t end, DType dtype,
                        const char* rows, ParameterServerStrategy* strategy,

@@ -29,9 +29,6 @@ int64_t UsedRows(const data::Dataset& data, const std::string& feature) {
   return used;
 }
 
-std::string KernelName(const std::string& layers, size_t i) {
-  return absl::StrCat(layers, "/layer_", i, "/kernel");
-}
 std::string BiasName(const std::string& layers, size_t i) {
   return absl::StrCat(layers, "/layer_", i, "/bias");
 }
@@ -90,6 +87,10 @@ const char* ActivationOp(Activation activation) {
 }
 
 }  // namespace
+
+std::string KernelName(const std::string& layers, size_t i) {
+  return absl::StrCat(layers, "/layer_", i, "/kernel");
+}
 
 absl::Status ModelParts::CreateTables() {
   // What must not depend on the machines does not depend on their threads.

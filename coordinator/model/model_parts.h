@@ -23,6 +23,9 @@ namespace coxswain::model {
 
 enum class Activation { kRelu, kTanh, kSigmoid };
 
+// The matrix of layer i.
+std::string KernelName(const std::string& layers, size_t i = 0);
+
 // Batch normalization (Ioffe and Szegedy, 2015).
 struct BatchNorm {
   double momentum = 0;  // of the running statistics

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/job/model_kind.h"
 #include "coordinator/model/copy_rows.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_learned.h"
@@ -89,9 +90,15 @@ class Taker {
   // Each entry of the map stands for a variable of the job and one of the model.
   absl::Status CheckNames() const;
   absl::Status TakeVariable(const Info& info, const Match& match);
-  // What the optimizer keeps of the rows that were taken. `map`: of a table that has no ids.
-  absl::Status TakeSlots(const Info& info, const Match& match, const std::optional<RowMap>& map);
-  absl::Status CopyPart(const Info& info, const SavedRows& rows, const std::optional<RowMap>& map,
+  // Where the rows of a table that has no ids, and the elements of a layer come from; nothing: from
+  // the same places.
+  struct Places {
+    std::optional<RowMap> rows;
+    std::optional<ElementMap> elements;
+  };
+  // What the optimizer keeps of what was taken.
+  absl::Status TakeSlots(const Info& info, const Match& match, const Places& places);
+  absl::Status CopyPart(const Info& info, const SavedRows& rows, const Places& places,
                         const PartOfRows& part);
   absl::StatusOr<RowMap> MapRows(const VariableInfo& info, const SavedRows& rows) const;
   absl::StatusOr<RowMap> MapWords(const VariableInfo& info, const SavedRows& rows,
@@ -103,6 +110,22 @@ class Taker {
   ParameterServerStrategy* const strategy_;
   WarmStart result_;
 };
+
+namespace {
+
+// Whether layers are on this feature.
+bool IsInput(const job::InputsByVariable& inputs, const std::string& feature) {
+  for (const auto& [variable, axes] : inputs) {
+    for (const auto* parts : {&axes.rows, &axes.columns}) {
+      for (const job::VariablePart& part : *parts) {
+        if (std::find(part.of.begin(), part.of.end(), feature) != part.of.end()) return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 absl::Status Taker::CheckNames() const {
   std::vector<bool> in_job(names_.entries().size()), in_model(names_.entries().size());
@@ -116,6 +139,12 @@ absl::Status Taker::CheckNames() const {
     if (used < 0) continue;
     in_job[static_cast<size_t>(used)] = true;
     if (source_.Find(old_name).ok()) in_model[static_cast<size_t>(used)] = true;
+  }
+  // A number has no table of its own.
+  for (size_t i = 0; i < in_job.size(); ++i) {
+    const NameMap::Entry& entry = names_.entries()[i];
+    in_job[i] = in_job[i] || IsInput(from_.inputs_, entry.new_name);
+    in_model[i] = in_model[i] || IsInput(from_.saved_inputs_, entry.old_name);
   }
   for (size_t i = 0; i < in_job.size(); ++i) {
     const NameMap::Entry& entry = names_.entries()[i];
@@ -153,45 +182,46 @@ absl::StatusOr<WarmStart> Taker::Take() {
 
 absl::Status Taker::TakeVariable(const Info& info, const Match& match) {
   ASSIGN_OR_RETURN(const SavedRows rows, source_.Open(match.saved));
-  WarmStart::Rows taken{info->name, match.saved == info->name ? "" : match.saved, 1, 0};
-  std::optional<RowMap> map;
+  WarmStart::Rows taken{info->name, match.saved == info->name ? "" : match.saved, 1, 0,
+                        match.layer.missing};
+  Places places{std::nullopt, match.layer.map};
   if (info->hash()) {
     ASSIGN_OR_RETURN(taken.taken, CopyIds(rows, *info, strategy_));
   } else if (info->table) {
-    ASSIGN_OR_RETURN(map, MapRows(*info, rows));
-    taken.taken = map->taken();
+    ASSIGN_OR_RETURN(places.rows, MapRows(*info, rows));
+    taken.taken = places.rows->taken();
     taken.fresh = info->rows() - taken.taken;
-    RETURN_IF_ERROR(CopyMapped(rows, *info, *map, strategy_));
+    RETURN_IF_ERROR(CopyPart(info, rows, places, {}));
   } else {
-    RETURN_IF_ERROR(CopyDense(rows, info, strategy_));
+    RETURN_IF_ERROR(CopyPart(info, rows, places, {}));
   }
   result_.taken.push_back(std::move(taken));
   if (!match.fresh_slots.empty()) result_.fresh_slots[match.fresh_slots].push_back(info->name);
-  return match.optimizer.empty() ? absl::OkStatus() : TakeSlots(info, match, map);
+  return match.optimizer.empty() ? absl::OkStatus() : TakeSlots(info, match, places);
 }
 
-absl::Status Taker::CopyPart(const Info& info, const SavedRows& rows,
-                             const std::optional<RowMap>& map, const PartOfRows& part) {
+absl::Status Taker::CopyPart(const Info& info, const SavedRows& rows, const Places& places,
+                             const PartOfRows& part) {
   if (info->hash()) return CopyIds(rows, *info, strategy_, part).status();
-  return map ? CopyMapped(rows, *info, *map, strategy_, part)
-             : CopyDense(rows, info, strategy_, part);
+  if (places.rows) return CopyMapped(rows, *info, *places.rows, strategy_, part);
+  if (places.elements) return CopyElements(rows, *info, *places.elements, strategy_, part);
+  return CopyDense(rows, info, strategy_, part);
 }
 
-absl::Status Taker::TakeSlots(const Info& info, const Match& match,
-                              const std::optional<RowMap>& map) {
+absl::Status Taker::TakeSlots(const Info& info, const Match& match, const Places& places) {
   ++result_.with_slots;
   if (match.weights) {
     // With the weights the averages begin anew, so they come behind.
     ASSIGN_OR_RETURN(const SavedRows weights,
                      source_.OpenPart(match.saved, kWeightsPart, /*per_row=*/false));
-    RETURN_IF_ERROR(CopyPart(info, weights, map, {}));
+    RETURN_IF_ERROR(CopyPart(info, weights, places, {}));
     ASSIGN_OR_RETURN(const SavedRows averages, source_.Open(match.saved));
-    RETURN_IF_ERROR(CopyPart(info, averages, map, {cluster::kAverages, false}));
+    RETURN_IF_ERROR(CopyPart(info, averages, places, {cluster::kAverages, false}));
   }
   int slot = 0;
   for (const kernels::SlotInfo& of : kernels::SlotsOfKind(match.optimizer)) {
     ASSIGN_OR_RETURN(const SavedRows rows, source_.OpenPart(match.saved, of.name, of.per_row));
-    RETURN_IF_ERROR(CopyPart(info, rows, map, {++slot, of.per_row}));
+    RETURN_IF_ERROR(CopyPart(info, rows, places, {++slot, of.per_row}));
   }
   return absl::OkStatus();
 }
@@ -232,7 +262,47 @@ absl::StatusOr<WarmSource> WarmSource::Open(const InitialModel& from, const job:
                                             const data::Dataset& data) {
   ASSIGN_OR_RETURN(SavedSource source, OpenSource(from.directory));
   RETURN_IF_ERROR(VerifySource(source));
-  return WarmSource(from, std::move(source), job, data);
+  WarmSource opened(from, std::move(source), job, data);
+  opened.ReadInputs();
+  return opened;
+}
+
+void WarmSource::ReadInputs() {
+  inputs_ = job_->model->Inputs(*job_);
+  if (inputs_.empty()) return;
+  const absl::StatusOr<std::string> kept = LearnedOf(from_.directory);
+  if (kept.ok() && kept->empty()) {
+    no_inputs_ =
+        absl::StrCat(InputsOf(source_.path()), " is not there, or is of another job; a saved model",
+                     " tells it (--model-dir)");
+    return;
+  }
+  const ManifestKind& kind = source_.is_checkpoint() ? kSavedInputs : kSavedModel;
+  const absl::StatusOr<job::JobSpec> saved =
+      kept.ok() ? ReadKeptJob(*kept, kind) : absl::StatusOr<job::JobSpec>(kept.status());
+  if (saved.ok()) {
+    saved_inputs_ = saved->model->Inputs(*saved);
+  } else {
+    no_inputs_ = std::string(saved.status().message());
+  }
+}
+
+void WarmSource::MatchLayer(const VariableInfo& info, const job::VariableInputs& wanted,
+                            const SavedVariable& saved, Match* match) const {
+  if (!no_inputs_.empty()) {
+    match->fresh = absl::StrCat("nothing tells which features its rows are of: ", no_inputs_);
+    return;
+  }
+  const auto found = saved_inputs_.find(match->saved);
+  if (found != saved_inputs_.end()) {
+    match->layer = FitLayer(wanted, info.shape, found->second, saved.shape, from_.names);
+  }
+  if (match->layer.fits) return;
+  match->fresh =
+      saved.shape == info.shape
+          ? "its inputs in the job are others than in the model"
+          : absl::StrCat("it is ", saved.shape.ToString(), " in the model and ",
+                         info.shape.ToString(), " in the job, and none of its inputs fits");
 }
 
 std::string WarmSource::OtherRows(const VariableInfo& info, const SavedRows& rows) const {
@@ -279,6 +349,12 @@ absl::StatusOr<WarmSource::Match> WarmSource::Find(const VariableInfo& info, boo
   const SavedVariable& there = rows.variable();
   const bool same_dtype =
       there.dtype == info.dtype || (there.begins_in_bf16 && info.dtype == DType::kBF16);
+  const auto inputs = inputs_.find(info.name);
+  if (same_dtype && !info.table && inputs != inputs_.end()) {
+    MatchLayer(info, inputs->second, there, &match);
+    if (match.fresh.empty()) RETURN_IF_ERROR(MatchSlots(info, averages, &match));
+    return match;
+  }
   if (!same_dtype || rows.row_elements() != info.row_elements() ||
       (!info.table && there.shape != info.shape)) {
     match.fresh =
@@ -326,17 +402,33 @@ absl::StatusOr<WarmStart> WarmSource::TakeOver(ParameterServerStrategy* strategy
   return Taker(*this, strategy).Take();
 }
 
+namespace {
+
+std::string SomeOf(const std::vector<std::string>& names) {
+  constexpr size_t kNames = 3;
+  const size_t shown = std::min(names.size(), kNames), others = names.size() - shown;
+  return absl::StrCat(
+      absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "),
+      others == 0 ? "" : absl::StrCat(" and ", others, " more"));
+}
+
+}  // namespace
+
 std::string WarmStart::ToString() const {
   std::string text = absl::StrCat("initial values from ", from, ":\n");
   int64_t dense = 0;
   for (const Rows& rows : taken) {
-    if (rows.taken == 1 && rows.fresh == 0 && rows.old_name.empty()) {
+    if (rows.taken == 1 && rows.fresh == 0 && rows.old_name.empty() && rows.missing.empty()) {
       ++dense;
       continue;
     }
     const std::string old = rows.old_name.empty() ? "" : absl::StrCat(" from ", rows.old_name);
-    absl::StrAppend(&text, "  ", rows.variable, old, ": ", rows.taken,
-                    rows.taken == 1 ? " row" : " rows");
+    absl::StrAppend(&text, "  ", rows.variable, old, ": ");
+    if (!rows.missing.empty()) {
+      absl::StrAppend(&text, "all but what is on ", SomeOf(rows.missing), ", which is new\n");
+      continue;
+    }
+    absl::StrAppend(&text, rows.taken, rows.taken == 1 ? " row" : " rows");
     if (rows.fresh > 0) absl::StrAppend(&text, ", ", rows.fresh, " new");
     absl::StrAppend(&text, "\n");
   }
@@ -348,12 +440,7 @@ std::string WarmStart::ToString() const {
                     with_slots == 1 ? " variable\n" : " variables\n");
   }
   for (const auto& [why, names] : fresh_slots) {
-    constexpr size_t kNames = 3;
-    const size_t shown = std::min(names.size(), kNames), others = names.size() - shown;
-    absl::StrAppend(
-        &text, "  optimizer slots start over: ",
-        absl::StrJoin(names.begin(), names.begin() + static_cast<ptrdiff_t>(shown), ", "),
-        others == 0 ? "" : absl::StrCat(" and ", others, " more"), ": ", why, "\n");
+    absl::StrAppend(&text, "  optimizer slots start over: ", SomeOf(names), ": ", why, "\n");
   }
   for (const std::string& name : fresh) absl::StrAppend(&text, "  anew: ", name, "\n");
   if (!left.empty()) {

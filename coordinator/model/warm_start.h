@@ -3,9 +3,10 @@
 //
 // A table's rows go by what they stand for: by the texts of its vocabulary, which keep their ids
 // (KeepIds) and have new ones behind them; by the id of a hash table, a bucket or an index. Dense
-// variables go by name and shape. What the optimizer keeps beside them (slots, and the number of
-// updates behind them) comes too, where it was saved and the job's optimizer is of the same kind.
-// Of a checkpoint the inputs beside it (saved_inputs.h) tell which values rows are of.
+// variables go by name and shape, and layers on features by the features. What the optimizer keeps
+// beside them (slots, and the number of updates behind them) comes too, where it was saved and the
+// job's optimizer is of the same kind. Of a checkpoint the inputs beside it (saved_inputs.h) tell
+// which values rows are of, and what layers are on.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,8 @@
 #include "absl/status/statusor.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/job/variable_inputs.h"
+#include "coordinator/model/layer_fit.h"
 #include "coordinator/model/name_map.h"
 #include "coordinator/model/saved_reader.h"
 #include "coxswain/strategy.h"
@@ -38,6 +41,8 @@ struct WarmStart {
     std::string old_name;  // in the model, where it is another; else empty
     int64_t taken = 0;     // rows; 1 of a dense variable
     int64_t fresh = 0;     // that the model does not have
+    // Of a layer: the inputs whose weights begin anew, because the model does not have them.
+    std::vector<std::string> missing = {};
   };
   std::string from;  // directory of the model or the checkpoint
   std::vector<Rows> taken;
@@ -77,6 +82,8 @@ class WarmSource {
   WarmSource(const InitialModel& from, SavedSource source, const job::JobSpec& job,
              const data::Dataset& data)
       : from_(from), source_(std::move(source)), job_(&job), data_(&data) {}
+  // What the model's layers are on.
+  void ReadInputs();
 
   // What a variable of the job begins with.
   struct Match {
@@ -87,9 +94,13 @@ class WarmSource {
     int64_t steps = 0;        // behind the slots that are taken
     std::string optimizer;    // of these; empty: none is taken
     bool weights = false;     // the model's values are averages, and its weights are taken too
+    LayerFit layer = {};      // of a layer on features
   };
   // `averages`: the variable has moving averages.
   absl::StatusOr<Match> Find(const VariableInfo& info, bool averages) const;
+  // Fills in match->layer, and where nothing fits, why.
+  void MatchLayer(const VariableInfo& info, const job::VariableInputs& wanted,
+                  const SavedVariable& saved, Match* match) const;
   absl::Status MatchSlots(const VariableInfo& info, bool averages, Match* match) const;
   // Why rows of a table stand for other things; empty: they do not.
   std::string OtherRows(const VariableInfo& info, const SavedRows& rows) const;
@@ -98,6 +109,9 @@ class WarmSource {
   SavedSource source_;
   const job::JobSpec* job_;
   const data::Dataset* data_;
+  job::InputsByVariable inputs_;        // of the job's layers
+  job::InputsByVariable saved_inputs_;  // of the model's
+  std::string no_inputs_;               // why these are not known; empty: they are
 };
 
 }  // namespace coxswain::model

@@ -68,6 +68,24 @@ class DcnV2 : public LabelledModel {
 
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    const std::vector<job::VariablePart> features = job::SideBySide(job, options.features);
+    std::vector<job::VariablePart> crossed = features;
+    for (job::VariablePart& part : crossed) part.as = "crossed";
+    job::InputsByVariable inputs;
+    for (int64_t l = 0; l < options.cross_layers; ++l) {
+      const std::vector<job::VariablePart>& in = l == 0 ? features : crossed;
+      inputs[CrossName(l, "u")] = {in, {}};
+      inputs[CrossName(l, "v")] = {{}, crossed};
+      inputs[CrossName(l, "kernel")] = {in, crossed};
+      inputs[CrossName(l, "bias")] = {crossed, {}};
+    }
+    const bool stacked = options.structure == DcnStructure::kStacked;
+    inputs[KernelName("deep")] = {stacked ? crossed : features, {}};
+    if (!stacked) inputs[KernelName("top")] = {crossed, {}};
+    return inputs;
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t width = parts->InputWidth(options.features);
     for (int64_t l = 0; l < options.cross_layers; ++l) {

@@ -48,6 +48,18 @@ class DeepFm : public LabelledModel {
     return tables;
   }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    const std::vector<job::VariablePart> numbers = job::NumbersSideBySide(job, options.features);
+    std::vector<job::VariablePart> vectors;
+    for (const std::string& name : options.features) {
+      if (!job::IsNumeric(job, name)) vectors.push_back({{name}, "", options.dim});
+    }
+    for (const job::VariablePart& number : numbers) {
+      vectors.push_back({number.of, "times its vector", options.dim});
+    }
+    return {{kNumberVectors, {numbers, {}}}, {KernelName("deep"), {std::move(vectors), {}}}};
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     const auto numbers = static_cast<int64_t>(parts->NumericNames(options.features).size());
     if (numbers > 0) {

@@ -59,6 +59,15 @@ class Din : public LabelledModel {
     return EmbeddingTables(features);
   }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    std::vector<job::VariablePart> inputs = job::SideBySide(job, {options.target});
+    inputs.push_back({{options.history}, "weighed", inputs[0].width});
+    for (job::VariablePart& other : job::SideBySide(job, Others())) {
+      inputs.push_back(std::move(other));
+    }
+    return {{KernelName("deep"), {std::move(inputs), {}}}};
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t dim = parts->InputWidth({options.target});
     RETURN_IF_ERROR(parts->CreateLayers("attention", 4 * dim, options.attention, 1));

@@ -47,6 +47,30 @@ class Dlrm : public LabelledModel {
 
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    job::InputsByVariable inputs;
+    const std::vector<job::VariablePart> numbers = job::NumbersSideBySide(job, options.features);
+    // As PairwiseDots has them; what is made of the numbers is a vector without a feature.
+    std::vector<job::VariablePart> products;
+    std::vector<std::vector<std::string>> vectors;
+    if (!numbers.empty()) {
+      inputs[KernelName("bottom")] = {numbers, {}};
+      products.push_back({{}, "what is made of the numbers", options.dim});
+      vectors.emplace_back();
+    }
+    for (const std::string& name : options.features) {
+      if (job::IsNumeric(job, name)) continue;
+      for (const std::vector<std::string>& other : vectors) {
+        std::vector<std::string> both = other;
+        both.push_back(name);
+        products.push_back({std::move(both), "product", 1});
+      }
+      vectors.push_back({name});
+    }
+    inputs[KernelName("top")] = {std::move(products), {}};
+    return inputs;
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     const auto numbers = static_cast<int64_t>(parts->NumericNames(options.features).size());
     int64_t vectors = static_cast<int64_t>(options.features.size()) - numbers, width = 0;

@@ -75,6 +75,7 @@ std::string NamedUserOf(const JobSpec& job) {
 
 bool MeasuresRanks(const JobSpec& job) { return job.dataset.has_known_items(); }
 
+InputsByVariable ModelSpec::Inputs(const JobSpec&) const { return {}; }
 absl::Status ModelSpec::CreateVariables(model::ModelParts*) const { return absl::OkStatus(); }
 
 void ModelSpec::Predict(FunctionBuilder& f, const model::ModelParts&) const {

@@ -33,6 +33,10 @@ class Mlp : public LabelledModel {
 
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    return {{KernelName("deep"), {job::SideBySide(job, options.features), {}}}};
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     return parts->CreateLayers("deep", parts->InputWidth(options.features), options.hidden,
                                options.classes, options.style);

@@ -46,6 +46,14 @@ class Mmoe : public TaskModel {
 
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    const job::VariableInputs features = {job::SideBySide(job, options.features), {}};
+    job::InputsByVariable inputs;
+    for (int64_t e = 0; e < options.experts; ++e) inputs[KernelName(ExpertOf(e))] = features;
+    for (const job::TaskSpec& task : job.tasks) inputs[GateOf(task)] = features;
+    return inputs;
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t inputs = parts->InputWidth(options.features);
     for (int64_t e = 0; e < options.experts; ++e) {

@@ -34,6 +34,14 @@ class SharedBottom : public TaskModel {
 
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    const job::VariableInputs features = {job::SideBySide(job, options.features), {}};
+    if (!options.hidden.empty()) return {{KernelName("bottom"), features}};
+    job::InputsByVariable inputs;
+    for (const job::TaskSpec& task : job.tasks) inputs[KernelName(TowerOf(task))] = features;
+    return inputs;
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t inputs = parts->InputWidth(options.features);
     RETURN_IF_ERROR(parts->CreateHidden("bottom", inputs, options.hidden, options.style));

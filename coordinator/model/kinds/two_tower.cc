@@ -115,6 +115,11 @@ class TwoTower : public ItemModel {
     return tables;
   }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    return {{KernelName("user"), {job::SideBySide(job, options.user.features), {}}},
+            {KernelName("item"), {job::SideBySide(job, ItemParts()), {}}}};
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     if (!options.user.hidden.empty()) {
       RETURN_IF_ERROR(parts->CreateLayers("user", parts->InputWidth(options.user.features),

@@ -60,6 +60,10 @@ class WideDeep : public LabelledModel {
     return tables;
   }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    return {{KernelName("deep"), {job::SideBySide(job, options.deep.features), {}}}};
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     RETURN_IF_ERROR(parts->CreateLayers("deep", parts->InputWidth(options.deep.features),
                                         options.deep.hidden, 1, options.style));

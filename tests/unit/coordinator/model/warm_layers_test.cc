@@ -1,0 +1,221 @@
+// Training that goes on with other features, or with the same ones in another order: a layer's
+// weights stay with what they are on.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/api/slot_rows.h"
+#include "coordinator/model/layer_fit.h"
+#include "coordinator/model/warm_start.h"
+#include "tests/testing/training_job.h"
+
+namespace coxswain::model {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::Must;
+using Names = std::vector<std::string>;
+
+constexpr int kRows = 240;
+
+std::string Rows() {
+  std::string rows = "user,film,place,age,pace,y,z\n";
+  for (int i = 0; i < kRows; ++i) {
+    absl::StrAppend(&rows, "u", i * 7 % 20, ",f", i % 11, ",p", i % 5, ",", i % 17 - 8, ",",
+                    i % 3 - 1, ",", i % 3 == 0, ",", i % 4 == 0, "\n");
+  }
+  return rows;
+}
+
+std::string Feature(const std::string& name) {
+  const bool number = name == "age" || name == "pace";
+  const std::string column = name == "years" ? ", column: age" : "";
+  return absl::StrCat("  - {name: ", name, column,
+                      ", kind: ", number || !column.empty() ? "numeric" : "categorical", "}\n");
+}
+
+// All rows are one batch.
+std::string Job(const std::string& model, const Names& features, const std::string& rate = "0.05") {
+  std::string text = "name: warm\ndataset: {path: a.csv}\nfeatures:\n";
+  for (const std::string& name : features) absl::StrAppend(&text, Feature(name));
+  const bool tasks =
+      model.find("shared_bottom") != std::string::npos || model.find("mmoe") != std::string::npos;
+  absl::StrAppend(&text, tasks ? "labels:\n  - {name: y, column: y}\n  - {name: z, column: z}\n"
+                               : "label: {column: y}\n");
+  absl::StrAppend(
+      &text, "model: ", model, "\noptimizer:\n  table: {kind: adagrad, learning_rate: ", rate,
+      "}\n  dense: {kind: adam, learning_rate: ", rate, "}\ntrain: {batch_size: ", kRows, "}\n");
+  return text;
+}
+
+// A job that begins with what another one has left.
+struct NextJob {
+  NextJob(const DataFiles& files, const std::string& text, const InitialModel& from)
+      : job(Must(job::ParseKeptJob(text, files.Path("job.yaml"), files.Path("")))),
+        cluster(testing::MustStart(1, 1, 1)),
+        strategy(cluster) {
+    Must(KeepIds(from.directory, &job.dataset, from.names));
+    data::DatasetOptions options;
+    options.spec = job.dataset;
+    options.batch_size = job.train.batch_size;
+    options.epochs = 1000;
+    dataset = Must(strategy.CreatePerWorkerDataset(options));
+    const WarmSource source = Must(WarmSource::Open(from, job, dataset.data()));
+    model = Must(Model::Create(&strategy, job, dataset, [&source](const VariableInfo& info) {
+      return source.EarlierSteps(info);
+    }));
+    taken = Must(source.TakeOver(&strategy));
+    coordinator = std::make_unique<ClusterCoordinator>(strategy);
+    step = std::make_unique<RemoteFunction>(Must(model->DefineTrain()));
+  }
+
+  // Of all rows, before the step.
+  float Step() {
+    const RemoteValue value = coordinator->Schedule(*step, *dataset.NextTicket());
+    return Must(coordinator->Fetch<float>(value, "loss"));
+  }
+  std::vector<float> Values(const std::string& name) {
+    for (const auto& info : strategy.variables()) {
+      if (info->name != name) continue;
+      const Tensor value = Must(ReadSlot(strategy, *info, 0, 0, info->rows(), 0));
+      return {value.values<float>().begin(), value.values<float>().end()};
+    }
+    FAIL("there is no variable " << name);
+    return {};
+  }
+
+  job::JobSpec job;
+  Cluster cluster;
+  ParameterServerStrategy strategy;
+  PerWorkerDataset dataset;
+  std::unique_ptr<Model> model;
+  WarmStart taken;
+  std::unique_ptr<ClusterCoordinator> coordinator;
+  std::unique_ptr<RemoteFunction> step;
+};
+
+TEST_CASE("warm start: a job with its features in another order goes on as in the old one") {
+  const std::string model =
+      GENERATE("{kind: mlp, hidden: [4]}", "{kind: mlp, hidden: []}", "{kind: logistic_regression}",
+               "{kind: wide_deep, deep: {hidden: [4]}}", "{kind: deepfm, dim: 3, hidden: [4]}",
+               "{kind: dlrm, dim: 4, bottom: [3], top: [5]}", "{kind: dcn_v2, hidden: [4]}",
+               "{kind: dcn_v2, hidden: [4], structure: parallel, rank: 2}",
+               "{kind: shared_bottom, hidden: [4], tower: [3]}",
+               "{kind: shared_bottom, hidden: [], tower: [3]}",
+               "{kind: mmoe, experts: 2, hidden: [4], tower: [3]}");
+  CAPTURE(model);
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  const Names features = {"user", "age", "film", "pace", "place"},
+              others = {"place", "pace", "user", "film", "age"};
+  TrainingJob old(files, Job(model, features));
+  old.SaveInputs();
+  old.Steps(20);
+  const std::string saved = old.Save(files.Path("model"), /*slots=*/true);
+  NextJob same(files, Job(model, features), {.directory = saved});
+  NextJob other(files, Job(model, others), {.directory = saved});
+  NextJob from_checkpoint(files, Job(model, others), {.directory = old.directory()});
+  NextJob fresh(files, Job(model, others), {.directory = saved, .names = {}, .slots = false});
+  CHECK(other.taken.fresh.empty());
+  CHECK(other.taken.with_slots == same.taken.with_slots);
+  // Also the second step, which depends on the slots.
+  for (int step = 0; step < 3; ++step) {
+    const float loss = same.Step();
+    CAPTURE(step);
+    CHECK(other.Step() == Approx(loss).epsilon(1e-5));
+    CHECK(from_checkpoint.Step() == Approx(loss).epsilon(1e-5));
+    const float without_slots = fresh.Step();
+    if (step == 0) CHECK(without_slots == Approx(loss).epsilon(1e-5));
+    if (step == 2) CHECK(without_slots != Approx(loss).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("warm start: a feature that is new gets weights of its own, and the others keep theirs") {
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  const std::string model = "{kind: mlp, hidden: [3]}";
+  TrainingJob old(files, Job(model, {"age", "pace"}));
+  old.Steps(10);
+  const std::string saved = old.Save(files.Path("model"), /*slots=*/true);
+  NextJob same(files, Job(model, {"age", "pace"}), {.directory = saved});
+  const std::vector<float> kernel = same.Values("deep/layer_0/kernel");
+
+  SECTION("beside them") {
+    NextJob next(files, Job(model, {"place", "pace", "age"}), {.directory = saved});
+    const std::vector<float> wider = next.Values("deep/layer_0/kernel");
+    const auto place = static_cast<size_t>(wider.size() - kernel.size());
+    CHECK(std::vector<float>(wider.begin() + static_cast<long>(place),
+                             wider.begin() + static_cast<long>(place) + 3) ==
+          std::vector<float>(kernel.begin() + 3, kernel.end()));
+    CHECK(std::vector<float>(wider.end() - 3, wider.end()) ==
+          std::vector<float>(kernel.begin(), kernel.begin() + 3));
+    CHECK_THAT(next.taken.ToString(),
+               Contains("deep/layer_0/kernel: all but what is on place, which is new"));
+    CHECK(next.Step() > 0);
+  }
+  SECTION("in the place of one of the same width") {
+    NextJob next(files, Job(model, {"age", "years"}), {.directory = saved});
+    const std::vector<float> now = next.Values("deep/layer_0/kernel");
+    REQUIRE(now.size() == kernel.size());
+    CHECK(std::vector<float>(now.begin(), now.begin() + 3) ==
+          std::vector<float>(kernel.begin(), kernel.begin() + 3));
+    CHECK(std::vector<float>(now.begin() + 3, now.end()) !=
+          std::vector<float>(kernel.begin() + 3, kernel.end()));
+  }
+  SECTION("under another name") {
+    const NameMap names = Must(NameMap::Parse({"age=years"}));
+    NextJob next(files, Job(model, {"pace", "years"}), {.directory = saved, .names = names});
+    CHECK(next.taken.fresh.empty());
+    CHECK(next.Step() == Approx(same.Step()).epsilon(1e-5));
+  }
+  SECTION("and nothing else is there") {
+    NextJob next(files, Job(model, {"years", "film"}), {.directory = saved});
+    CHECK_THAT(next.taken.ToString(), Contains("anew: deep/layer_0/kernel: it is [2,3] in the"));
+  }
+}
+
+TEST_CASE("warm start: of a checkpoint without its inputs, layers on features begin anew") {
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  const std::string text = Job("{kind: mlp, hidden: [3]}", {"age", "pace"});
+  TrainingJob old(files, text);
+  old.Steps(2);
+  NextJob next(files, text, {.directory = old.directory()});
+  REQUIRE(next.taken.fresh.size() == 1);
+  CHECK_THAT(next.taken.fresh[0],
+             Contains("deep/layer_0/kernel: nothing tells which features its rows are of"));
+  CHECK(next.taken.taken.size() == 3);
+}
+
+TEST_CASE("layers fit by what their rows and columns stand for") {
+  using job::VariableInputs;
+  const NameMap names = Must(NameMap::Parse({"old=new"}));
+  const VariableInputs saved = {{{{"a"}, "", 2}, {{"old", "a"}, "product", 1}}, {{{"a"}, "", 1}}};
+  const auto fit = [&](const VariableInputs& wanted, const Shape& shape) {
+    return FitLayer(wanted, shape, saved, Shape{3, 1}, names);
+  };
+  // A product is the same in any order; the model's `old` is the job's `new`.
+  const LayerFit moved =
+      fit({{{{"a", "new"}, "product", 1}, {{"a"}, "", 2}}, {{{"a"}, "", 1}}}, Shape{3, 1});
+  REQUIRE(moved.fits);
+  REQUIRE(moved.map.has_value());
+  CHECK(moved.map->rows == std::vector<int64_t>{2, 0, 1});
+  CHECK(moved.map->columns.empty());
+  CHECK(moved.missing.empty());
+  // One of another width, and one that is made otherwise, are others.
+  const LayerFit part = fit({{{{"a"}, "", 2}, {{"a"}, "crossed", 2}, {{"a", "b"}, "product", 1}},
+                             {{{"b"}, "", 1}, {{"a"}, "", 1}}},
+                            Shape{5, 2});
+  REQUIRE(part.fits);
+  CHECK(part.map->rows == std::vector<int64_t>{0, 1, -1, -1, -1});
+  CHECK(part.map->columns == std::vector<int64_t>{-1, 0});
+  CHECK(part.missing == Names{"a (crossed)", "a x b", "b"});
+  CHECK_FALSE(fit({{{{"a"}, "", 3}}, {{{"a"}, "", 1}}}, Shape{3, 1}).fits);
+  // What is said of the shape has to be true of it.
+  CHECK_FALSE(fit({{{{"a"}, "", 2}}, {{{"a"}, "", 1}}}, Shape{3, 1}).fits);
+}
+
+}  // namespace
+}  // namespace coxswain::model
