@@ -11,14 +11,15 @@ constexpr const char* kProducts[] = {"MatMul",         "BatchMatMul", "FusedDens
 
 }  // namespace
 
-void SetCompute(ComputeType type, graph::Graph* graph) {
-  if (type == ComputeType::kF32) return;
+void SetCompute(ComputeType type, bool same_on_any_threads, graph::Graph* graph) {
   const std::string word = type == ComputeType::kBf16 ? "bf16" : "tf32";
   for (int id = 0; id < graph->size(); ++id) {
     graph::Node* const node = graph->mutable_node(id);
     const bool product = std::any_of(std::begin(kProducts), std::end(kProducts),
                                      [&](const char* op) { return node->op == op; });
-    if (product) node->attrs.try_emplace(kComputeAttr, word);
+    if (!product) continue;
+    if (type != ComputeType::kF32) node->attrs.try_emplace(kComputeAttr, word);
+    if (same_on_any_threads) node->attrs.try_emplace(kSameOnAnyThreadsAttr, true);
   }
 }
 

@@ -1,4 +1,4 @@
-// How the products of a function are computed: an attribute of its nodes, set by one pass when the
+// How the products of a function are computed: attributes of its nodes, set by one pass when the
 // function is complete, gradients included.
 #pragma once
 
@@ -11,8 +11,10 @@ namespace coxswain::kernels {
 
 // Of MatMul, BatchMatMul, FusedDense, DenseInputGrad, MatMulShard and ApplyMatMul.
 inline constexpr char kComputeAttr[] = "compute";
+// Of the same ops, a bool: MatMulProblem::same_on_any_threads.
+inline constexpr char kSameOnAnyThreadsAttr[] = "same_on_any_threads";
 
-// Sets the attribute on all nodes that take it. A node that has it already keeps its value.
-void SetCompute(ComputeType type, graph::Graph* graph);
+// Sets the attributes on all nodes that take them. A node that has one already keeps its value.
+void SetCompute(ComputeType type, bool same_on_any_threads, graph::Graph* graph);
 
 }  // namespace coxswain::kernels

@@ -40,7 +40,7 @@ absl::StatusOr<MatMulProblem> Check(const Context& c) {
 }
 
 absl::Status Infer(graph::InferenceContext* c) {
-  RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
+  RETURN_IF_ERROR(ReadComputing(c->attrs()).status());
   ASSIGN_OR_RETURN(const MatMulProblem p, Check(*c));
   c->AddOutput(c->dtype(0), {p.m, p.n});
   c->AddOutput(c->dtype(0), {p.n});
@@ -136,17 +136,17 @@ absl::Status ComputeF64(const MatMulProblem& p, graph::KernelContext* context) {
 
 class DenseInputGradKernel final : public graph::Kernel {
  public:
-  explicit DenseInputGradKernel(bool bf16) : bf16_(bf16) {}
+  explicit DenseInputGradKernel(const Computing& computing) : computing_(computing) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(MatMulProblem p, Check(*context));
-    p.bf16 = bf16_;
+    computing_.SetIn(&p);
     return context->input(0).dtype() == DType::kF32 ? ComputeF32(p, context)
                                                     : ComputeF64(p, context);
   }
 
  private:
-  const bool bf16_;
+  const Computing computing_;
 };
 
 }  // namespace
@@ -157,12 +157,12 @@ void RegisterDenseInputGrad(graph::OpRegistry* registry) {
                       .max_inputs = 3,
                       .infer = Infer,
                       .gradient = Gradient,
-                      .attrs = {kComputeAttr}});
+                      .attrs = {kComputeAttr, kSameOnAnyThreadsAttr}});
   registry->RegisterKernel(
       "DenseInputGrad",
       [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
-        ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));
-        return std::unique_ptr<graph::Kernel>(new DenseInputGradKernel(bf16));
+        ASSIGN_OR_RETURN(const Computing computing, ReadComputing(node.attrs));
+        return std::unique_ptr<graph::Kernel>(new DenseInputGradKernel(computing));
       });
 }
 

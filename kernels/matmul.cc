@@ -72,7 +72,7 @@ Shape ResultOf(const MatMulProblem& p, int rank) {
 
 // MatMul has rank 2, BatchMatMul rank 3.
 absl::Status InferProduct(graph::InferenceContext* c, int rank) {
-  RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
+  RETURN_IF_ERROR(ReadComputing(c->attrs()).status());
   ASSIGN_OR_RETURN(const MatMulProblem p,
                    CheckProduct(*c, rank, Transposes(c->attrs(), "transpose_a"),
                                 Transposes(c->attrs(), "transpose_b")));
@@ -103,28 +103,28 @@ absl::Status RunProduct(graph::KernelContext* context, const MatMulProblem& p, S
 
 class ProductKernel final : public graph::Kernel {
  public:
-  ProductKernel(int rank, const Attrs& attrs, bool bf16)
+  ProductKernel(int rank, const Attrs& attrs, const Computing& computing)
       : rank_(rank),
-        bf16_(bf16),
+        computing_(computing),
         transpose_a_(Transposes(attrs, "transpose_a")),
         transpose_b_(Transposes(attrs, "transpose_b")) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(MatMulProblem p, CheckProduct(*context, rank_, transpose_a_, transpose_b_));
-    p.bf16 = bf16_;
+    computing_.SetIn(&p);
     return RunProduct(context, p, ResultOf(p, rank_));
   }
 
  private:
   const int rank_;
-  const bool bf16_;
+  const Computing computing_;
   const bool transpose_a_, transpose_b_;
 };
 
 graph::KernelFactory ProductFactory(int rank) {
   return [rank](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
-    ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));
-    return std::unique_ptr<graph::Kernel>(new ProductKernel(rank, node.attrs, bf16));
+    ASSIGN_OR_RETURN(const Computing computing, ReadComputing(node.attrs));
+    return std::unique_ptr<graph::Kernel>(new ProductKernel(rank, node.attrs, computing));
   };
 }
 
@@ -137,7 +137,7 @@ absl::StatusOr<bool> HasRelu(const Attrs& attrs) {
 
 absl::Status InferFusedDense(graph::InferenceContext* c) {
   RETURN_IF_ERROR(HasRelu(c->attrs()).status());
-  RETURN_IF_ERROR(ComputesInBf16(c->attrs()).status());
+  RETURN_IF_ERROR(ReadComputing(c->attrs()).status());
   ASSIGN_OR_RETURN(const MatMulProblem p, CheckDense(*c));
   c->AddOutput(c->dtype(0), ResultOf(p, 2));
   return absl::OkStatus();
@@ -158,17 +158,18 @@ absl::Status FusedDenseGradient(graph::GradientContext* c) {
 
 class FusedDenseKernel final : public graph::Kernel {
  public:
-  FusedDenseKernel(bool relu, bool bf16) : relu_(relu), bf16_(bf16) {}
+  FusedDenseKernel(bool relu, const Computing& computing) : relu_(relu), computing_(computing) {}
 
   absl::Status Compute(graph::KernelContext* context) const override {
     ASSIGN_OR_RETURN(MatMulProblem p, CheckDense(*context));
     p.relu = relu_;
-    p.bf16 = bf16_;
+    computing_.SetIn(&p);
     return RunProduct(context, p, ResultOf(p, 2));
   }
 
  private:
-  const bool relu_, bf16_;
+  const bool relu_;
+  const Computing computing_;
 };
 
 }  // namespace
@@ -176,14 +177,14 @@ class FusedDenseKernel final : public graph::Kernel {
 void RegisterMatMul(graph::OpRegistry* registry) {
   graph::OpSchema matmul{.name = "MatMul", .min_inputs = 2, .max_inputs = 2};
   matmul.infer = [](graph::InferenceContext* c) { return InferProduct(c, 2); };
-  matmul.attrs = {"transpose_a", "transpose_b", kComputeAttr};
+  matmul.attrs = {"transpose_a", "transpose_b", kComputeAttr, kSameOnAnyThreadsAttr};
   matmul.gradient = [](graph::GradientContext* c) { return ProductGradient(c, "MatMul"); };
   registry->Register(matmul);
   registry->RegisterKernel("MatMul", ProductFactory(2));
 
   graph::OpSchema batched{.name = "BatchMatMul", .min_inputs = 2, .max_inputs = 2};
   batched.infer = [](graph::InferenceContext* c) { return InferProduct(c, 3); };
-  batched.attrs = {"transpose_a", "transpose_b", kComputeAttr};
+  batched.attrs = {"transpose_a", "transpose_b", kComputeAttr, kSameOnAnyThreadsAttr};
   batched.gradient = [](graph::GradientContext* c) { return ProductGradient(c, "BatchMatMul"); };
   registry->Register(batched);
   registry->RegisterKernel("BatchMatMul", ProductFactory(3));
@@ -193,12 +194,12 @@ void RegisterMatMul(graph::OpRegistry* registry) {
                       .max_inputs = 3,
                       .infer = InferFusedDense,
                       .gradient = FusedDenseGradient,
-                      .attrs = {"activation", kComputeAttr}});
+                      .attrs = {"activation", kComputeAttr, kSameOnAnyThreadsAttr}});
   registry->RegisterKernel(
       "FusedDense", [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(const bool relu, HasRelu(node.attrs));
-        ASSIGN_OR_RETURN(const bool bf16, ComputesInBf16(node.attrs));
-        return std::unique_ptr<graph::Kernel>(new FusedDenseKernel(relu, bf16));
+        ASSIGN_OR_RETURN(const Computing computing, ReadComputing(node.attrs));
+        return std::unique_ptr<graph::Kernel>(new FusedDenseKernel(relu, computing));
       });
 }
 

@@ -37,16 +37,21 @@ void MatMulF64(const MatMulProblem& p, const double* a, const double* b, const d
 
 }  // namespace
 
-absl::StatusOr<bool> ComputesInBf16(const Attrs& attrs) {
+absl::StatusOr<Computing> ReadComputing(const Attrs& attrs) {
+  Computing computing;
+  computing.same_on_any_threads = graph::AttrOr<bool>(attrs, kSameOnAnyThreadsAttr, false);
   const std::string compute = graph::AttrOr<std::string>(attrs, kComputeAttr, "");
-  if (compute.empty() || compute == "tf32") return false;  // which only GPUs have
-  if (compute == "bf16") return true;
+  computing.bf16 = compute == "bf16";
+  // Only GPUs have tf32.
+  if (computing.bf16 || compute.empty() || compute == "tf32") return computing;
   return absl::InvalidArgumentError(absl::StrCat(
       "attribute '", kComputeAttr, "': wanted '', 'bf16' or 'tf32', found '", compute, "'"));
 }
 
 Attrs WithCompute(Attrs attrs, const Attrs& from) {
-  if (const auto it = from.find(kComputeAttr); it != from.end()) attrs.insert(*it);
+  for (const char* name : {kComputeAttr, kSameOnAnyThreadsAttr}) {
+    if (const auto it = from.find(name); it != from.end()) attrs.insert(*it);
+  }
   return attrs;
 }
 

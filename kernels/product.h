@@ -8,12 +8,20 @@
 
 namespace coxswain::kernels {
 
-// Whether the attribute compute (see compute.h) asks for bf16.
-// Errors: InvalidArgument for a value that is not known.
-absl::StatusOr<bool> ComputesInBf16(const Attrs& attrs);
+// What the attributes of compute.h ask for.
+struct Computing {
+  bool bf16 = false, same_on_any_threads = false;
 
-// `attrs` with the attribute compute of `from`, if there is one: a product's gradients are computed
-// as the product is.
+  void SetIn(MatMulProblem* problem) const {
+    problem->bf16 = bf16;
+    problem->same_on_any_threads = same_on_any_threads;
+  }
+};
+// Errors: InvalidArgument for a value that is not known.
+absl::StatusOr<Computing> ReadComputing(const Attrs& attrs);
+
+// `attrs` with the attributes of compute.h that `from` has: a product's gradients are computed as
+// the product is.
 Attrs WithCompute(Attrs attrs, const Attrs& from);
 
 // Writes the product of `problem` of `a` and `b`, and of `bias` if it is not null, to `out`. All

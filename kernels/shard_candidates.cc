@@ -271,6 +271,7 @@ absl::Status ForEachBlock(const CandidateAttrs& a, graph::KernelContext* context
     p.k = dim;
     p.n = width;
     p.transpose_b = true;
+    p.same_on_any_threads = true;  // else which of two near scores is higher
     float* out = scores.mutable_data<float>();
     RETURN_IF_ERROR(
         MatMulF32(p, x.data<float>(), block->data<float>(), nullptr, out, context->pool()));

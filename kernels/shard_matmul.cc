@@ -34,7 +34,7 @@ struct ProductAttrs {
   ShardTarget target;
   TensorType type;  // of the shard
   bool transpose = false;
-  bool bf16 = false;
+  Computing computing;
 
   int inner() const { return transpose ? 1 : 0; }
   int outer() const { return transpose ? 0 : 1; }
@@ -51,7 +51,7 @@ absl::StatusOr<ProductAttrs> ParseProduct(const Attrs& attrs) {
   if (attrs.contains(kTransposeAttr)) {
     ASSIGN_OR_RETURN(a.transpose, graph::GetAttr<bool>(attrs, kTransposeAttr));
   }
-  ASSIGN_OR_RETURN(a.bf16, ComputesInBf16(attrs));
+  ASSIGN_OR_RETURN(a.computing, ReadComputing(attrs));
   return a;
 }
 
@@ -67,7 +67,7 @@ absl::StatusOr<MatMulProblem> ProductWith(const ProductAttrs& a, const Shape& x,
   p.k = *inner;
   p.n = w.dim(a.outer());
   p.transpose_b = a.transpose;
-  p.bf16 = a.bf16;
+  a.computing.SetIn(&p);
   return p;
 }
 
@@ -178,7 +178,7 @@ class ApplyMatMulKernel final : public graph::Kernel {
     p.k = a.dim(0);
     p.n = b.dim(1);
     p.transpose_a = true;
-    p.bf16 = attrs_.bf16;
+    attrs_.computing.SetIn(&p);
     RETURN_IF_ERROR(ComputeProduct(p, a, b, nullptr, &update.values, context->pool()));
     if (context->num_inputs() == 3) {
       RETURN_IF_ERROR(WantInputShape(*context, 2, shape));
@@ -206,7 +206,7 @@ void RegisterShardMatMul(graph::OpRegistry* registry) {
                       .infer = InferMatMulShard,
                       .gradient = MatMulShardGradient,
                       .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr,
-                                kAveragesAttr}});
+                                kSameOnAnyThreadsAttr, kAveragesAttr}});
   registry->RegisterKernel(
       "MatMulShard", [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));
@@ -220,7 +220,7 @@ void RegisterShardMatMul(graph::OpRegistry* registry) {
                       .not_differentiable = true,
                       .infer = InferApplyMatMul,
                       .attrs = {"shard", "variable", "dtype", "shape", kTransposeAttr, kComputeAttr,
-                                function::kUpdateAttr, kRateAttr}});
+                                kSameOnAnyThreadsAttr, function::kUpdateAttr, kRateAttr}});
   registry->RegisterKernel(
       "ApplyMatMul", [](const graph::Node& node) -> absl::StatusOr<std::unique_ptr<graph::Kernel>> {
         ASSIGN_OR_RETURN(ProductAttrs a, ParseProduct(node.attrs));

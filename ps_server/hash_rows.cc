@@ -122,7 +122,7 @@ int64_t HashRows::TakePlace() {
 bool HashRows::Admit(int64_t id, int64_t number, const UpdateTime& time) {
   if (spec_.admission_probability() > 0) {
     uint64_t hash = Mixed(draw_base_, static_cast<uint64_t>(id));
-    hash = Mixed(Mixed(hash, time.closure), time.step);
+    hash = Mixed(Mixed(hash, time.seed), time.step);
     return static_cast<double>(hash >> 11) * 0x1p-53 < spec_.admission_probability();
   }
   return waiting_.Count(id, number, spec_.min_count(), spec_.ttl_steps());

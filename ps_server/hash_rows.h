@@ -31,7 +31,9 @@ namespace coxswain::ps {
 
 // The step of an update, and the time of its arrival.
 struct UpdateTime {
-  ClosureId closure = 0;
+  // The closure's, from which all is drawn that is left to chance (core/closure.h): it does not
+  // depend on what else was scheduled, as the closure's number does.
+  uint64_t seed = 0;
   uint32_t step = 0;
   double seconds = 0;     // since 1970; for ttl_seconds
   int64_t staleness = 0;  // of its gradients

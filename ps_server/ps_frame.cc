@@ -220,12 +220,14 @@ void PsFrame::HeldEverywhere(Segment* segment, Lane* lane) {
   if (std::exchange(piece.told, true)) return;  // before the frame waited
   const function::SegmentRequest& request = segment->request;
   const absl::Duration began = context_->env->Monotonic();
-  trace::TraceScope apply(context_->trace, trace::SpanKind::kApply, request.closure, request.step);
-  const auto applied =
-      lane->store()->HeldEverywhere(request.sync, request.closure, ToSeconds(context_->env->Now()));
-  apply.End();
+  trace::TraceScope apply(context_->trace, trace::SpanKind::kHold, request.closure, request.step);
+  const auto applied = lane->store()->HeldEverywhere(request.sync, request.closure,
+                                                     ToSeconds(context_->env->Now()), request.seed);
   piece.status = applied.status();
-  if (!applied.value_or(false)) return;
+  if (!applied.ok() || !*applied) return;
+  apply.set_kind(trace::SpanKind::kApply);
+  apply.set_staleness((*applied)->staleness);
+  apply.End();
   segment->plan->apply_pace->Add(context_->env->Monotonic() - began);
   context_->env->FaultPoint("ps.segment.applied");
   lane->Unpark();
@@ -331,13 +333,15 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const Segment& of,
   ASSIGN_OR_RETURN(auto results, function.Run(std::move(arguments), options));
   if (results.empty()) run.set_kind(trace::SpanKind::kStage);
   run.End();
-  trace::TraceScope apply(results.empty() ? trace : nullptr, trace::SpanKind::kApply,
+  trace::TraceScope apply(results.empty() ? trace : nullptr,
+                          request.sync ? trace::SpanKind::kHold : trace::SpanKind::kApply,
                           request.closure, request.step);
   CommitResult commit;
   if (request.sync) {
-    ASSIGN_OR_RETURN(commit, transaction.Hold(request.sync, request.closure));
+    ASSIGN_OR_RETURN(commit, transaction.Hold(request.sync, request.closure, request.seed));
   } else {
-    commit = transaction.Commit(request.closure, request.step, ToSeconds(context_->env->Now()));
+    commit = transaction.Commit(request.closure, request.step, ToSeconds(context_->env->Now()),
+                                request.seed);
   }
   apply.set_staleness(commit.staleness);
   apply.End();

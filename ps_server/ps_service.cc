@@ -254,8 +254,14 @@ void PsService::ApplyStep(const proto::ApplyStep& request, Reply reply) {
       [this, setup = setup_, step, chosen, errors, seconds](Lane* lane) {
         if (lane->setup != setup) return;  // overtaken: nobody waits for the answer
         const absl::Duration began = env()->Monotonic();
-        (*errors)[static_cast<size_t>(lane->index())] =
-            lane->store()->ApplyChosen(step, *chosen, seconds);
+        trace::TraceScope apply(trace(), trace::SpanKind::kHold, step.first);
+        const auto applied = lane->store()->ApplyChosen(step, *chosen, seconds);
+        (*errors)[static_cast<size_t>(lane->index())] = applied.status();
+        if (applied.ok() && *applied) {
+          apply.set_kind(trace::SpanKind::kApply);
+          apply.set_staleness((*applied)->staleness);
+        }
+        apply.End();
         apply_pace_.Add(env()->Monotonic() - began);
         env()->FaultPoint("ps.segment.applied");
         lane->Unpark();

@@ -3,6 +3,7 @@
 #include "ps_server/shard_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "absl/container/inlined_vector.h"
@@ -127,36 +128,38 @@ absl::StatusOr<ShardStore::Cut> ShardStore::Snapshot(ShardId id) const {
   return Cut{entry->shard->Snapshot(), entry->ledger.Serialize(), entry->pulled, entry->pushed};
 }
 
-absl::StatusOr<bool> ShardStore::HeldEverywhere(const SyncStep& step, ClosureId closure,
-                                                double seconds) {
+absl::StatusOr<std::optional<ShardStore::AppliedStep>> ShardStore::HeldEverywhere(
+    const SyncStep& step, ClosureId closure, double seconds, uint64_t seed) {
   RETURN_IF_ERROR(sync_.Check(step, closure));
-  std::optional<SyncSteps::Ready> ready = sync_.HeldEverywhere(step, closure);
-  if (!ready) return false;
-  Apply(*std::move(ready), seconds);
-  return true;
+  return ApplyReady(sync_.HeldEverywhere(step, closure, seed), seconds);
 }
 
-absl::Status ShardStore::ApplyChosen(const SyncStep& step, const std::vector<ClosureId>& chosen,
-                                     double seconds) {
+absl::StatusOr<std::optional<ShardStore::AppliedStep>> ShardStore::ApplyChosen(
+    const SyncStep& step, const std::vector<ClosureId>& chosen, double seconds) {
   ASSIGN_OR_RETURN(std::optional<SyncSteps::Ready> ready, sync_.Choose(step, chosen));
-  if (ready) Apply(*std::move(ready), seconds);
-  return absl::OkStatus();
+  return ApplyReady(std::move(ready), seconds);
 }
 
-void ShardStore::Apply(SyncSteps::Ready ready, double seconds) {
-  if (!ready.step.each) {
-    ApplyAsOne(ready, seconds);
-    return;
-  }
-  for (auto& [closure, contribution] : ready.of) {
+std::optional<ShardStore::AppliedStep> ShardStore::ApplyReady(std::optional<SyncSteps::Ready> ready,
+                                                              double seconds) {
+  if (!ready) return std::nullopt;
+  if (!ready->step.each) return ApplyAsOne(*ready, seconds);
+  AppliedStep all;
+  while (!ready->of.empty()) {
+    auto next = ready->of.begin();
+#ifdef COXSWAIN_MUTATE_ORDER  // a build that must fail the simulator's tests
+    next = std::prev(ready->of.end());
+#endif
     SyncSteps::Ready one;
-    one.step.first = closure;
-    one.of.emplace(closure, std::move(contribution));
-    ApplyAsOne(one, seconds);
+    one.step.first = next->first;
+    one.of.insert(ready->of.extract(next));
+    all.staleness = std::max(all.staleness, ApplyAsOne(one, seconds).staleness);
   }
+  return all;
 }
 
-void ShardStore::ApplyAsOne(const SyncSteps::Ready& ready, double seconds) {
+ShardStore::AppliedStep ShardStore::ApplyAsOne(const SyncSteps::Ready& ready, double seconds) {
+  AppliedStep done;
   // By shard and key, each in the order of the closures. Closures of one step run one function; the
   // kind is part of the key because peers may not keep to this.
   using Key = std::pair<uint32_t, graph::Update::Kind>;
@@ -167,6 +170,7 @@ void ShardStore::ApplyAsOne(const SyncSteps::Ready& ready, double seconds) {
     }
   }
   const int64_t divisor = ready.step.mean ? ready.step.count : 1;
+  const uint64_t seed = ready.of.empty() ? 0 : ready.of.begin()->second.seed;
   for (const auto& [id, by_key] : by_shard) {
     const auto found = shards_.find(id);
     if (found == shards_.end()) continue;  // removed: its updates are dropped
@@ -190,8 +194,8 @@ void ShardStore::ApplyAsOne(const SyncSteps::Ready& ready, double seconds) {
       entry->staleness.Add(entry->shard->applied() - read->second);
       late = std::max(late, entry->shard->applied() - read->second);
     }
-    const Shard::NamedRows rows =
-        entry->shard->ApplySegment(all, {ready.step.first, 0, seconds, late});
+    if (seen) done.staleness = std::max(done.staleness, late);
+    const Shard::NamedRows rows = entry->shard->ApplySegment(all, {seed, 0, seconds, late});
     if (seen) entry->staleness.AddRows(rows.all, rows.changed);
     entry->pushed += IdsIn(all);
   }
@@ -201,6 +205,7 @@ void ShardStore::ApplyAsOne(const SyncSteps::Ready& ready, double seconds) {
       if (found != shards_.end()) found->second->ledger.Insert(closure, 0, update.key);
     }
   }
+  return done;
 }
 
 void ShardStore::SetLowWater(ClosureId closure) {
@@ -326,7 +331,8 @@ absl::StatusOr<Tensor> SegmentTransaction::FetchAdd(graph::Update update, Closur
   return known == entry->fetched.end() ? now : known->second;
 }
 
-CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double seconds) {
+CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double seconds,
+                                        uint64_t seed) {
   CommitResult result;
   std::vector<Staged> staged = std::exchange(staged_, {});
   if (std::exchange(failed_, false)) return result;
@@ -362,7 +368,7 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       std::vector<graph::Update> compensated;
       if (late > 0) CompensateAll(*entry->shard, read->values, &updates, &compensated);
       const Shard::NamedRows rows =
-          entry->shard->ApplySegment(updates, {closure, step, seconds, late});
+          entry->shard->ApplySegment(updates, {seed, step, seconds, late});
       entry->pushed += IdsIn(updates);
       ++result.applied;
       if (read && AnyGradient(updates)) {
@@ -383,7 +389,8 @@ ShardStore* SegmentTransaction::StoreOf(const Staged& staged) const {
   return nullptr;
 }
 
-absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, ClosureId closure) {
+absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, ClosureId closure,
+                                                      uint64_t seed) {
   CommitResult result;
   std::vector<Staged> staged = std::exchange(staged_, {});
   if (std::exchange(failed_, false)) return result;
@@ -419,7 +426,7 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
   for (const auto& [s, read] : reads) {
     StoreOf(*s)->sync_.NoteRead(step, closure, s->update.shard, read);
   }
-  for (const auto& [store, s] : held) store->sync_.Hold(step, closure, std::move(s->update));
+  for (const auto& [store, s] : held) store->sync_.Hold(step, closure, std::move(s->update), seed);
   result.applied = static_cast<int>(held.size());
   return result;
 }

@@ -77,15 +77,21 @@ class ShardStore {
 
   // The synchronous steps of these shards.
   SyncSteps& sync() { return sync_; }
-  // See SyncSteps. True: this was the last closure of the step, and the step has been applied, as
-  // one update of each shard (or one for each closure: SyncStep::each), whose ledger now has all of
-  // its closures. `seconds`: see
-  // SegmentTransaction::Commit. Errors: those of SyncSteps::Check.
-  absl::StatusOr<bool> HeldEverywhere(const SyncStep& step, ClosureId closure, double seconds = 0);
+  // What a synchronous step has done when it was applied.
+  struct AppliedStep {
+    int64_t staleness = -1;  // the most of its gradients; -1: it has none
+  };
+  // See SyncSteps. A value: this was the last closure of the step, and the step has been applied,
+  // as one update of each shard (or one for each closure: SyncStep::each), whose ledger now has all
+  // of its closures. `seconds` and `seed`: see SegmentTransaction::Commit. Errors: those of
+  // SyncSteps::Check.
+  absl::StatusOr<std::optional<AppliedStep>> HeldEverywhere(const SyncStep& step, ClosureId closure,
+                                                            double seconds = 0, uint64_t seed = 0);
   // Applies a step with backups, with the closures that the coordinator has chosen; nothing where
   // that was done. Errors: those of SyncSteps::Choose.
-  absl::Status ApplyChosen(const SyncStep& step, const std::vector<ClosureId>& chosen,
-                           double seconds = 0);
+  absl::StatusOr<std::optional<AppliedStep>> ApplyChosen(const SyncStep& step,
+                                                         const std::vector<ClosureId>& chosen,
+                                                         double seconds = 0);
 
   // Of every shard: see Ledger::SetLowWater and ReadMarks. And of what is held.
   void SetLowWater(ClosureId closure);
@@ -111,8 +117,9 @@ class ShardStore {
 
   absl::Status CheckNew(const proto::ShardSpec& spec) const;
   absl::StatusOr<std::shared_ptr<Entry>> FindEntry(ShardId id) const;
-  void Apply(SyncSteps::Ready ready, double seconds);
-  void ApplyAsOne(const SyncSteps::Ready& ready, double seconds);
+  // Nothing where nothing is ready.
+  std::optional<AppliedStep> ApplyReady(std::optional<SyncSteps::Ready> ready, double seconds);
+  AppliedStep ApplyAsOne(const SyncSteps::Ready& ready, double seconds);
 
   // Shared, so that a transaction notices when a shard was removed before its commit. The map's
   // order must not be observable: use Ids() to list shards.
@@ -166,13 +173,14 @@ class SegmentTransaction : public graph::VariableAccess {
   // an attempt may be cut into other segments than the one before. A sparse update without rows
   // counts too, so that every shard can take one update per step. The transaction is empty
   // afterwards. `seconds` since 1970, for tables with ttl_seconds.
-  CommitResult Commit(ClosureId closure, uint32_t step, double seconds = 0);
+  // `seed`: the closure's, see UpdateTime.
+  CommitResult Commit(ClosureId closure, uint32_t step, double seconds = 0, uint64_t seed = 0);
 
   // In place of Commit, for a closure of a synchronous step: holds the staged updates until the
   // step is complete, and drops updates that are already held or applied. The transaction is empty
   // afterwards. `applied` of the result counts shards that hold new updates. Errors: those of
   // SyncSteps::Check; ResourceExhausted. After an error, no update of this segment is held.
-  absl::StatusOr<CommitResult> Hold(const SyncStep& step, ClosureId closure);
+  absl::StatusOr<CommitResult> Hold(const SyncStep& step, ClosureId closure, uint64_t seed = 0);
 
  private:
   struct Staged {

@@ -107,7 +107,7 @@ bool SyncSteps::MayHoldAsItCame() const {
   return lent < kMostLent && bytes < kMostLentBytes;
 }
 
-void SyncSteps::Hold(const SyncStep& step, ClosureId closure, graph::Update update) {
+void SyncSteps::Hold(const SyncStep& step, ClosureId closure, graph::Update update, uint64_t seed) {
   const bool as_it_came = MayHoldAsItCame();
   Open& open = At(step);
   if (as_it_came) {
@@ -117,13 +117,18 @@ void SyncSteps::Hold(const SyncStep& step, ClosureId closure, graph::Update upda
     update.ids = CopyOf(update.ids);
     update.values = CopyOf(update.values);
   }
-  open.of[closure].updates.push_back(std::move(update));
+  Contribution& of = open.of[closure];
+  of.seed = seed;
+  of.updates.push_back(std::move(update));
 }
 
-std::optional<SyncSteps::Ready> SyncSteps::HeldEverywhere(const SyncStep& step, ClosureId closure) {
+std::optional<SyncSteps::Ready> SyncSteps::HeldEverywhere(const SyncStep& step, ClosureId closure,
+                                                          uint64_t seed) {
   if (Applied(step)) return std::nullopt;  // told again
   Open& open = At(step);
-  if (std::exchange(open.of[closure].everywhere, true)) return std::nullopt;
+  Contribution& of = open.of[closure];
+  of.seed = seed;
+  if (std::exchange(of.everywhere, true)) return std::nullopt;
   uint32_t wanted = step.count;
 #ifdef COXSWAIN_MUTATE_SYNC  // a build that must fail the simulator's tests
   wanted = std::max<uint32_t>(1, wanted - 1);

@@ -47,7 +47,7 @@ absl::StatusOr<graph::Function> BuildLocalFunction(
   }
   ASSIGN_OR_RETURN(const graph::Function function, Build(name, registry, used, build));
   graph::Function fused = kernels::FuseLayers(function);
-  kernels::SetCompute(compute, &fused.graph);
+  kernels::SetCompute(compute, /*same_on_any_threads=*/false, &fused.graph);
   fused.device = DeviceChoice::kCpu;
   return fused;
 }

@@ -236,7 +236,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
                      "(Minimize, Assign, AssignAdd, ScatterAdd)"));
   }
   function = kernels::FuseLayers(function);
-  kernels::SetCompute(options.compute, &function.graph);
+  kernels::SetCompute(options.compute, options.deterministic_ops, &function.graph);
   if (builder.state_->averages) kernels::ReadAverages(&function.graph);
   function.device = options.device;
   ASSIGN_OR_RETURN(function::Partition partition,

@@ -50,7 +50,10 @@ void CheckKeysOfModes(const JobReader& reader, const SectionView& view) {
   }
   if (!consistency.in_steps() && view.Given("reduce")) {
     reader.Error("train.consistency.reduce",
-                 "only with modes `sync` and `hybrid`, or with `accumulate`");
+                 reader.job->train.deterministic
+                     ? "with train.deterministic the updates of a window are applied one by one; "
+                       "wanted no `reduce`, or the mode `sync`"
+                     : "only with modes `sync` and `hybrid`, or with `accumulate`");
   }
   if (consistency.reduce == GradientReduction::kNone && consistency.accumulate > 1) {
     reader.Error("train.consistency.reduce",
@@ -84,6 +87,12 @@ void PutInOrder(const JobReader& reader, bool window_given) {
 
 }  // namespace
 
+std::string AlsoInSteps(const JobSpec& job) {
+  return job.train.deterministic
+             ? "; train.deterministic applies batches in steps, whatever the mode"
+             : "";
+}
+
 void CheckConsistency(const JobReader& reader, const SectionView& view) {
   CheckKeysOfModes(reader, view);
   PutInOrder(reader, view.Given("window"));
@@ -95,10 +104,11 @@ void CheckConsistency(const JobReader& reader, const SectionView& view) {
                  "with mode `sync` no gradient is late; wanted none");
   }
   if (!consistency.in_steps()) return;
+  const std::string also = AlsoInSteps(*reader.job);
   if (consistency.delay_compensation != 0) {
     reader.Error("train.consistency.delay_compensation",
-                 "only where an update is of one batch and applied as it comes, with `async` and "
-                 "`bounded`");
+                 absl::StrCat("only where an update is of one batch and applied as it comes, with ",
+                              "`async` and `bounded`", also));
   }
   if (consistency.batches() > Consistency::kMostReplicas) {
     reader.Error("train.consistency",
@@ -107,12 +117,13 @@ void CheckConsistency(const JobReader& reader, const SectionView& view) {
   }
   if (reader.job->train.steps_per_function != 1) {
     reader.Error("train.steps_per_function",
-                 "an update of several batches is of one batch for each function; wanted 1");
+                 absl::StrCat("an update of several batches is of one batch for each function; ",
+                              "wanted 1", also));
   }
   if (reader.job->train.on_error != ErrorPolicy::kFailFast) {
     reader.Error("train.on_error",
-                 "an update of several batches can be neither applied nor left out without one of "
-                 "them; wanted fail_fast");
+                 absl::StrCat("an update of several batches can be neither applied nor left out ",
+                              "without one of them; wanted fail_fast", also));
   }
 }
 
@@ -142,7 +153,7 @@ void CheckDeterministic(const JobReader& reader) {
   }
   for (const TableSpec& table : reader.job->tables) {
     if (!table.hash || table.hash->ttl_seconds() == 0) continue;
-    wrong(absl::StrCat("tables.", table.name, ".hash.ttl_seconds"),
+    wrong(absl::StrCat("tables.", table.name, ".hash_table.ttl_seconds"),
           "rows do not go by the clock; wanted ttl_steps");
   }
 }

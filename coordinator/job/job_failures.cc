@@ -8,9 +8,9 @@ void ReadFailures(const JobReader& reader) {
     reader.Read("checkpoint", reader.file.Sub("checkpoint"), &reader.job->checkpoint);
     if (reader.job->train.consistency.in_steps() &&
         reader.job->checkpoint.on_ps_loss != PsLossPolicy::kRollback) {
-      reader.Error(
-          "checkpoint.on_ps_loss",
-          "updates of several batches want all shards to go back together; wanted rollback");
+      reader.Error("checkpoint.on_ps_loss",
+                   absl::StrCat("updates of several batches want all shards to go back together; ",
+                                "wanted rollback", AlsoInSteps(*reader.job)));
     }
   }
   if (reader.Good("cluster")) {

@@ -36,6 +36,9 @@ void ReadDataset(const JobReader& reader);  // dataset
 void ReadSplit(const JobReader& reader);
 void ReadTrain(const JobReader& reader);
 void CheckConsistency(const JobReader& reader, const SectionView& view);  // for ReadTrain
+// What a message adds that says what updates in steps cannot have: "" or "; train.deterministic
+// applies ...", which the file may have in place of a mode with steps.
+std::string AlsoInSteps(const JobSpec& job);
 void ReadPartitioner(const JobReader& reader);
 void ReadFailures(const JobReader& reader);  // checkpoint, cluster
 // False when the names or kinds of features are not to be relied on.

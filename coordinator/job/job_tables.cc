@@ -60,8 +60,8 @@ void ReadLateness(const JobReader& reader, const std::string& path, const Sectio
     optimizer->set_delay_compensation(view.Real("delay_compensation"));
     if (optimizer->delay_compensation() != 0 && consistency.in_steps()) {
       reader.Error(path + ".delay_compensation",
-                   "only where an update is of one batch and applied as it comes, with `async` and "
-                   "`bounded`");
+                   absl::StrCat("only where an update is of one batch and applied as it comes, ",
+                                "with `async` and `bounded`", AlsoInSteps(*reader.job)));
     }
   }
 }

@@ -32,6 +32,10 @@ namespace {
 // A part smaller than this is not worth waking another thread for (about 25 us of one core).
 constexpr double kFlopsPerPart = 4e6;
 constexpr size_t kCachedPrimitives = 256;
+// Where parts must not depend on the pool: how many there are at most, and the rows (or columns)
+// of a part, below which oneDNN's own preparations for each are felt: 1 to 5% of CPU time with 128,
+// 2 to 11% with 64.
+constexpr int64_t kFixedParts = 8, kFixedPartRows = 128;
 // Rows of a part are a multiple of this, so that the blocks of oneDNN's kernels stay whole.
 constexpr int64_t kRowMultiple = 16;
 
@@ -311,9 +315,10 @@ class Product {
             p.bf16 && std::min({p.m, p.n, p.k}) >= kLeastBf16Dim && Bf16IsFast()};
     const double flops = 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) *
                          static_cast<double>(p.n) * static_cast<double>(p.k);
-    parts_ = pool == nullptr
-                 ? 1
-                 : std::min<int64_t>(pool->threads(), static_cast<int64_t>(flops / kFlopsPerPart));
+    const int64_t most = p.same_on_any_threads ? kFixedParts
+                         : pool == nullptr     ? 1
+                                               : pool->threads();
+    parts_ = std::min(most, static_cast<int64_t>(flops / kFlopsPerPart));
     element_ = key_.bf16 ? sizeof(BFloat16) : sizeof(float);
     a_ = reinterpret_cast<const char*>(a);
     b_ = reinterpret_cast<const char*>(b);
@@ -363,7 +368,7 @@ class Product {
       }
     };
     const int64_t count = (extent + step - 1) / step;
-    if (parts_ > 1) {
+    if (parts_ > 1 && pool_ != nullptr) {
       pool_->ParallelFor(count, 1, pieces);
     } else {
       pieces(0, count);
@@ -404,8 +409,9 @@ absl::Status MatMulF32(const MatMulProblem& p, const float* a, const float* b, c
     return product.All();
   }
   // Few different sizes, so that few primitives are needed.
-  const int64_t step =
-      by_batch ? (extent + parts - 1) / parts : RoundUp((extent + parts - 1) / parts, kRowMultiple);
+  int64_t step = (extent + parts - 1) / parts;
+  if (!by_batch) step = RoundUp(step, kRowMultiple);
+  if (!by_batch && p.same_on_any_threads) step = std::max(step, kFixedPartRows);
   return product.Split(extent, step, [&](int64_t begin, int64_t size) {
     return by_batch  ? product.Matrices(begin, size)
            : by_rows ? product.Rows(begin, size)

@@ -25,6 +25,10 @@ struct MatMulProblem {
   // c and the bias stay f32. Ignored where it would not pay: on a machine without instructions for
   // it (see Bf16IsFast), and for products with a dimension below kLeastBf16Dim.
   bool bf16 = false;
+  // The bits of c do not depend on the pool: how the product is cut, and with that the order of
+  // sums, depends on the shape alone. Costs some percent, and a pool of more than 8 threads is of
+  // no more use than one of 8.
+  bool same_on_any_threads = false;
 };
 
 inline constexpr int64_t kLeastBf16Dim = 16;
@@ -47,7 +51,8 @@ inline constexpr int64_t kPanelRows = 64;
 // The same for one product (batch 1) whose result is gone through once more: its rows are made in
 // panels that stay in the second-level cache, and after each `look(begin, end)` is called, on
 // several threads at once, `begin` being a multiple of kPanelRows. Each row is in one panel. How
-// rows are cut depends on the number of threads; the result's bits do not.
+// rows are cut depends on the number of threads, and with it the result's last bits, unless the
+// problem wants it otherwise.
 absl::Status MatMulPanelsF32(const MatMulProblem& problem, const float* a, const float* b, float* c,
                              env::ComputePool* pool,
                              absl::FunctionRef<void(int64_t, int64_t)> look);

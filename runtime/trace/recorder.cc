@@ -40,6 +40,8 @@ KindInfo InfoOf(SpanKind kind) {
       return {"gather", kThreads, true};
     case SpanKind::kStage:
       return {"stage", kThreads, true};
+    case SpanKind::kHold:
+      return {"hold", kThreads, true};
     case SpanKind::kApply:
       return {"apply", kThreads, true};
     case SpanKind::kCheckpointCut:

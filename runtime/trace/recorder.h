@@ -32,6 +32,7 @@ enum class SpanKind : uint8_t {
   kSegment,         // thread: all that follows
   kGather,          // thread
   kStage,           // thread: an update is checked
+  kHold,            // thread: what a synchronous step will apply is put aside
   kApply,           // thread
   kCheckpointCut,   // thread: in which no segment can run
   kCheckpointSave,  // writing the files

@@ -365,5 +365,84 @@ TEST_CASE("a deterministic job draws the same samples however often it is evalua
   CHECK((models[0] == models[1]));
 }
 
+// The tables and layers of a saved model.
+std::map<std::string, std::string> ValuesIn(const std::string& model) {
+  std::map<std::string, std::string> files = FilesIn(model);
+  std::erase_if(files, [](const auto& file) {
+    return std::filesystem::path(file.first).extension() != ".safetensors";
+  });
+  CHECK(files.size() >= 2);
+  return files;
+}
+
+// 1,500 rows of a name, one of 300 words and a number.
+std::string WriteWords(const DataFiles& files, const std::string& model) {
+  std::string rows = "user,word,size,label\n";
+  for (int i = 0; i < 1500; ++i) {
+    absl::StrAppend(&rows, "u", i % 37, ",w", i * 7919 % 300, ",", i * 31 % 50 / 10.0, ",",
+                    (i % 37 + i * 7919 % 300) % 2, "\n");
+  }
+  files.Write("words.csv", rows);
+  return files.Write("job.yaml", absl::StrCat(R"(
+dataset: {path: words.csv}
+features:
+  - {name: user, kind: categorical, dim: 16}
+  - {name: word, kind: categorical, id: hash, dim: 8}
+  - {name: size, kind: numeric}
+label: {column: label}
+split: {validation: 0.2}
+model: )",
+                                              model, R"(
+tables: {word: {hash_table: {admission_probability: 0.4}}}
+optimizer:
+  table: {kind: adagrad, learning_rate: 0.05}
+  dense: {kind: adam, learning_rate: 0.01}
+)"));
+}
+
+// oneDNN sums a part of a large product in another order than the whole.
+TEST_CASE("a deterministic job leaves the same bytes whatever the threads of its workers",
+          "[consistency]") {
+  const DataFiles files;
+  const std::string job = WriteWords(files, "{kind: mlp, hidden: [256, 64]}");
+  std::map<std::string, std::string> wanted;
+  for (const std::string threads : {"1", "2", "3"}) {
+    INFO(threads);
+    const std::string model = files.Path("model-" + threads);
+    Train(files, job,
+          {"--local", "1x2", "--threads", threads, "--model-dir", model, "--set",
+           "train={epochs: 2, batch_size: 512, deterministic: true, "
+           "consistency: {mode: sync, replicas: 2}}"});
+    if (wanted.empty()) wanted = ValuesIn(model);
+    CHECK((ValuesIn(model) == wanted));
+  }
+}
+
+TEST_CASE(
+    "a deterministic job admits the same ids however often it is evaluated, and when it is resumed",
+    "[consistency]") {
+  const DataFiles files;
+  const std::string job = WriteWords(files, "{kind: mlp, hidden: [8]}");
+  const std::string consistency = GENERATE("{mode: sync, replicas: 2}", "{mode: async, window: 3}");
+  const auto train = [&](int epochs, int every, std::vector<std::string> more) {
+    more = With({"--local", "1x2"}, more);
+    Train(files, job,
+          With(more, {"--set",
+                      absl::StrCat(
+                          "train={epochs: ", epochs,
+                          ", batch_size: 32, deterministic: true, consistency: ", consistency, "}"),
+                      "--set", absl::StrCat("evaluate.every_epochs=", every)}));
+  };
+  const std::string often = files.Path("often"), seldom = files.Path("seldom"),
+                    resumed = files.Path("resumed"), checkpoints = files.Path("checkpoints");
+  train(4, 1, {"--model-dir", often});
+  train(4, 4, {"--model-dir", seldom});
+  train(2, 1, {"--checkpoint-dir", checkpoints});
+  train(4, 1, {"--checkpoint-dir", checkpoints, "--resume", "--model-dir", resumed});
+  const auto wanted = ValuesIn(often);
+  CHECK((ValuesIn(seldom) == wanted));
+  CHECK((ValuesIn(resumed) == wanted));
+}
+
 }  // namespace
 }  // namespace coxswain

@@ -16,6 +16,7 @@ struct Span {
   int64_t begin = 0, end = 0;
   uint64_t closure = 0;
   uint32_t step = 0;
+  int64_t staleness = -1;
 };
 
 // Spans by process ("/job:ps/task:0") and then by name; those of threads also by thread.
@@ -51,6 +52,7 @@ Trace ReadTrace(const std::string& path) {
     }
     span.closure = event["args"]["closure"];
     span.step = event["args"]["step"];
+    span.staleness = event["args"].value("staleness", int64_t{-1});
     if (phase == "b") {
       open[{pid, event["cat"], event["id"]}] = {name, span};
       continue;
@@ -179,6 +181,26 @@ TEST_CASE("a trace shows all tasks on one clock, and a step's calls beside the n
     const Trace trace = ReadTrace(file);
     CheckTrace(trace, 2, 2, steps);
     CHECK(CallsOverlapOtherSteps(trace, "/job:worker/task:0"));
+  }
+  SECTION("of synchronous steps, what is held and what is applied") {
+    const std::string mode =
+        GENERATE("{mode: sync, replicas: 2}", "{mode: hybrid, group_size: 2}",
+                 "{mode: sync, replicas: 2, reduce: none}", "{mode: sync, replicas: 1, backup: 1}");
+    CAPTURE(mode);
+    const int64_t steps = train({"--local", "1x2", "--set", "train.consistency=" + mode});
+    const auto& spans = ReadTrace(file).spans.at("/job:ps/task:0");
+    const bool in_order = mode.find("none") != std::string::npos;
+    int64_t applied = 0, late = 0;
+    for (const Span& span : spans.at("apply")) {
+      ++applied;
+      CHECK(span.staleness >= 0);
+      if (span.staleness > 0) ++late;
+    }
+    CHECK(applied >= steps / 2);  // of each lane
+    // The second of two that are applied in order is late by the first; groups by one another.
+    if (in_order) CHECK(late > 0);
+    if (mode.find("sync") != std::string::npos && !in_order) CHECK(late == 0);
+    CHECK(spans.at("hold").size() >= static_cast<size_t>(applied));
   }
   SECTION("on daemons, with checkpoints") {
     Daemons daemons(files, 1, 1);

@@ -71,16 +71,17 @@ TEST_CASE("each hidden layer's masked product and its bias gradient become one n
   CheckSameResults(*plain, fused);
 }
 
-TEST_CASE("products in bf16 stay so when they are fused") {
+TEST_CASE("products are computed as they were asked to be when they are fused") {
   auto plain = Layers({20, 17, 16});
   REQUIRE(plain.ok());
-  kernels::SetCompute(ComputeType::kBf16, &plain->graph);
+  kernels::SetCompute(ComputeType::kBf16, true, &plain->graph);
   const graph::Function fused = kernels::FuseLayers(*plain);
   int found = 0;
   for (const graph::Node& node : fused.graph.nodes()) {
     if (node.op != "DenseInputGrad") continue;
     ++found;
     CHECK(graph::AttrOr<std::string>(node.attrs, kernels::kComputeAttr, "") == "bf16");
+    CHECK(graph::AttrOr<bool>(node.attrs, kernels::kSameOnAnyThreadsAttr, false));
   }
   CHECK(found == 2);
 }

@@ -208,12 +208,13 @@ TEST_CASE("SetCompute reaches all products of a function, those of its gradients
   auto function = builder.Finish();
   INFO(function.status().message());
   REQUIRE(function.ok());
-  kernels::SetCompute(ComputeType::kF32, &function->graph);
+  kernels::SetCompute(ComputeType::kF32, false, &function->graph);
   const auto count = [&] {
     std::pair<int, int> products{0, 0};  // all, in bf16
     for (const graph::Node& node : function->graph.nodes()) {
       const bool product = node.op == "MatMul" || node.op == "FusedDense";
       const bool bf16 = graph::AttrOr<std::string>(node.attrs, kernels::kComputeAttr, "") == "bf16";
+      CHECK(graph::AttrOr<bool>(node.attrs, kernels::kSameOnAnyThreadsAttr, false) == bf16);
       CHECK((product || !bf16));
       products.first += product;
       products.second += bf16;
@@ -221,7 +222,7 @@ TEST_CASE("SetCompute reaches all products of a function, those of its gradients
     return products;
   };
   CHECK(count() == std::pair{6, 0});
-  kernels::SetCompute(ComputeType::kBf16, &function->graph);
+  kernels::SetCompute(ComputeType::kBf16, true, &function->graph);
   CHECK(count() == std::pair{6, 6});
 }
 

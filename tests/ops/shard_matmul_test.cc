@@ -174,12 +174,13 @@ TEST_CASE("SetCompute reaches products with shards, those of their gradients inc
   b.Result("dx", g[1]);
   auto function = b.Finish();
   REQUIRE(function.ok());
-  kernels::SetCompute(ComputeType::kBf16, &function->graph);
+  kernels::SetCompute(ComputeType::kBf16, true, &function->graph);
   int products = 0;
   for (const graph::Node& node : function->graph.nodes()) {
     if (node.op != "MatMulShard" && node.op != "ApplyMatMul") continue;
     ++products;
     CHECK(graph::AttrOr<std::string>(node.attrs, kernels::kComputeAttr, "") == "bf16");
+    CHECK(graph::AttrOr<bool>(node.attrs, kernels::kSameOnAnyThreadsAttr, false));
   }
   CHECK(products == 3);
 }

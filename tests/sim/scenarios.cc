@@ -510,8 +510,9 @@ Scenario StepFaults(Random* random) {
 
 }  // namespace
 
-Scenario SynchronousSteps(Random* random) {
-  Scenario s = StepFaults(random);
+namespace {
+
+SyncFitOptions AnySyncFit(Random* random) {
   SyncFitOptions fit;
   fit.steps = random->Between(10, random->Chance(0.3) ? 120 : 40);
   fit.replicas = random->Between(1, 6);
@@ -525,6 +526,13 @@ Scenario SynchronousSteps(Random* random) {
   fit.optimizer = any[random->Below(std::size(any))];
   fit.table_optimizer = any[random->Below(std::size(any))];
   fit.each = !fit.mean && random->Chance(0.4);
+  return fit;
+}
+
+Scenario SyncStepsOf(Random* random, bool in_order) {
+  Scenario s = StepFaults(random);
+  SyncFitOptions fit = AnySyncFit(random);
+  if (in_order) fit.mean = false, fit.each = true;
   // Steps that have not begun may end early. Drawn from a copy, which leaves the rest of the world
   // as it is.
   Random ends = *random;
@@ -533,6 +541,11 @@ Scenario SynchronousSteps(Random* random) {
   s.workload = NewSyncFit(fit);
   return s;
 }
+
+}  // namespace
+
+Scenario SynchronousSteps(Random* random) { return SyncStepsOf(random, /*in_order=*/false); }
+Scenario InOrderSteps(Random* random) { return SyncStepsOf(random, /*in_order=*/true); }
 
 Scenario QuietSteps(Random* random) {
   Scenario s;

@@ -51,6 +51,9 @@ Scenario ElasticWorkers(Random* random);
 Scenario SwallowedMessages(Random* random);
 // Synchronous steps under all faults; and closures that may be behind by little.
 Scenario SynchronousSteps(Random* random);
+// Each closure of a step is an update of its own, in the order of the closures: what deterministic
+// training makes of `async`.
+Scenario InOrderSteps(Random* random);
 // As many closures a step as there are workers, and nothing fails.
 constexpr int64_t kQuietSteps = 40;
 Scenario QuietSteps(Random* random);

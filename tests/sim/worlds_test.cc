@@ -203,6 +203,14 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("updates that are applied in order are those of one process, whatever fails",
+          "[sim][in_order]") {
+  const SeedsResult result = RunSeeds({.tag = "[in_order]"}, InOrderSteps);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.retried > 0);
+  CHECK(result.sum.totals.ps_recoveries > 0);
+}
+
 TEST_CASE(
     "a step with backups takes the same closures on every shard, and what it does without is used "
     "once, later",

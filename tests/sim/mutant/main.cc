@@ -1,7 +1,8 @@
 // The simulator's own test, linked with a ledger that forgets everything, or with synchronous steps
 // that are applied before the last closure is there, or with the closures that they were to do
-// without, or with steps that wait for none where the one before was cancelled, or with closures
-// that start a step too early for their bound: passes only if a world is found in which that shows.
+// without, or with steps that wait for none where the one before was cancelled, or whose updates
+// are applied in another order, or with closures that start a step too early for their bound. It
+// passes only if a world is found in which that shows.
 #include <cstdio>
 #include <string>
 
@@ -28,6 +29,11 @@ int main(int argc, char** argv) {
   };
   const std::string what = "the step that waits for nothing where the last one was cancelled",
                     program = "test_sim_mutant_cancelled";
+#elif defined(COXSWAIN_MUTATE_ORDER)
+    {"[in_order]", InOrderSteps}
+  };
+  const std::string what = "the step whose updates are applied in another order",
+                    program = "test_sim_mutant_order";
 #elif defined(COXSWAIN_MUTATE_SYNC)
     {"[sync]", SynchronousSteps},
     {"[free]", FreeSteps}

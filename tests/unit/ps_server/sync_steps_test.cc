@@ -59,7 +59,7 @@ absl::StatusOr<CommitResult> Push(ShardStore* store, ClosureId closure,
 bool Tell(ShardStore* store, ClosureId closure, const SyncStep& step = kStep) {
   const auto applied = store->HeldEverywhere(step, closure);
   REQUIRE(applied.ok());
-  return *applied;
+  return applied->has_value();
 }
 
 std::vector<float> Values(const ShardStore& store, ShardId id) {
@@ -206,10 +206,11 @@ TEST_CASE("a choice that cannot be one is refused, and nothing is applied", "[sy
   for (const ClosureId closure : kClosures) REQUIRE(Push(&store, closure, kTwoOfThree).ok());
   const std::vector<std::vector<ClosureId>> wrong = {{}, {5}, {5, 6, 7}, {6, 5}, {5, 5}, {5, 8}};
   for (const std::vector<ClosureId>& chosen : wrong) {
-    CHECK(store.ApplyChosen(kTwoOfThree, chosen).code() == absl::StatusCode::kInvalidArgument);
+    CHECK(store.ApplyChosen(kTwoOfThree, chosen).status().code() ==
+          absl::StatusCode::kInvalidArgument);
   }
-  CHECK(store.ApplyChosen(kStep, {5, 6, 7}).code() == absl::StatusCode::kInvalidArgument);
-  CHECK(store.ApplyChosen({.first = 5, .count = 1, .backup = 2}, {5}).code() ==
+  CHECK(store.ApplyChosen(kStep, {5, 6, 7}).status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(store.ApplyChosen({.first = 5, .count = 1, .backup = 2}, {5}).status().code() ==
         absl::StatusCode::kInvalidArgument);
   CHECK(Values(store, 2)[0] == 0);
   CHECK(store.ApplyChosen(kTwoOfThree, {5, 6}).ok());

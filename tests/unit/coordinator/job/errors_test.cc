@@ -270,7 +270,8 @@ TEST_CASE("a deterministic job is refused where its result would depend on time 
              "more are held until all are there; wanted at most 4095"},
             {"train={deterministic: true, on_error: ignore}",
              "train.on_error: an update of several batches can be neither applied nor left out "
-             "without one of them; wanted fail_fast"},
+             "without one of them; wanted fail_fast; train.deterministic applies batches in steps, "
+             "whatever the mode"},
             {"train={deterministic: true, consistency: {mode: sync, replicas: 2, backup: 1}}",
              "train.consistency.backup: with train.deterministic no batch is left for later "
              "for being slow; wanted 0"},
@@ -295,11 +296,12 @@ TEST_CASE("a window is for asynchronous training that is deterministic") {
        {"train={deterministic: true, consistency: {mode: sync, replicas: 2, window: 4}}",
         "train.consistency.window: only with mode `async`"},
        {"train={deterministic: true, consistency: {window: 4, reduce: sum}}",
-        "train.consistency.reduce: only with modes `sync` and `hybrid`, or with "
-        "`accumulate`"},
+        "train.consistency.reduce: with train.deterministic the updates of a window are applied "
+        "one by one; wanted no `reduce`, or the mode `sync`"},
        {"train={deterministic: true, consistency: {window: 4, delay_compensation: 1}}",
         "train.consistency.delay_compensation: only where an update is of one batch and "
-        "applied as it comes, with `async` and `bounded`"}});
+        "applied as it comes, with `async` and `bounded`; train.deterministic applies batches in "
+        "steps, whatever the mode"}});
   const auto parse = [](const std::string& train) {
     return testing::MustParse(kTable, {"train=" + train}).train.consistency;
   };
