@@ -122,7 +122,8 @@ absl::Status TakeTurn(const ConsistencyOptions& options, WayFigures* f, Late* la
   ASSIGN_OR_RETURN(Cluster cluster, shape.in_process
                                         ? Cluster::InProcess(shape.ps, shape.workers, with)
                                         : Cluster::Local(shape.ps, shape.workers, with));
-  ParameterServerStrategy strategy(cluster, {.consistency = f->way.consistency});
+  ParameterServerStrategy strategy(
+      cluster, {.deterministic_ops = f->way.deterministic_ops, .consistency = f->way.consistency});
   ASSIGN_OR_RETURN(const RemoteFunction step, DefineStep(f->shape, &strategy));
   CoordinatorOptions queue;
   const Consistency& consistency = f->way.consistency;
@@ -166,7 +167,8 @@ std::vector<WayToTrain> WaysToTrain(int workers, int in_flight) {
       {"deterministic",
        {.mode = ConsistencyMode::kSync,
         .replicas = kDeterministicWindow,
-        .reduce = GradientReduction::kNone}}};
+        .reduce = GradientReduction::kNone},
+       /*deterministic_ops=*/true}};
   if (workers > 1) {
     ways.push_back(
         {"sync+1", {.mode = ConsistencyMode::kSync, .replicas = workers - 1, .backup = 1}});

@@ -17,6 +17,7 @@ namespace coxswain {
 struct WayToTrain {
   std::string name;  // "async", "bounded", "sync", "in order", "sync+1", "hybrid", "accumulate"
   Consistency consistency;
+  bool deterministic_ops = false;
 };
 
 // Those that make sense with so many workers: an update of `sync` takes a batch of each worker,
