@@ -3,6 +3,7 @@
 #include "coordinator/chaos/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -105,6 +106,24 @@ void CheckBaseline(const Json& report, const Json& baseline, std::vector<std::st
   }
 }
 
+// A deterministic job leaves the same model, so what is measured of it is the same, but for the
+// order in which it is summed.
+void CheckMetrics(const Json& report, const Json& baseline, std::vector<std::string>* broken) {
+  constexpr double kSummedOtherwise = 1e-6;
+  if (!baseline.is_object() || At(report, {"consistency", "deterministic"}) != true) return;
+  for (const auto& [name, value] : At(baseline, {"metrics"}).items()) {
+    const Json& with = At(report, {"metrics", name.c_str()});
+    if (!value.is_number()) continue;
+    const double wanted = value.get<double>();
+    if (with.is_number() && std::abs(with.get<double>() - wanted) <=
+                                kSummedOtherwise * std::max(1.0, std::abs(wanted))) {
+      continue;
+    }
+    broken->push_back(absl::StrCat(name, " is ", with.dump(), " with faults, ", value.dump(),
+                                   " without, in a deterministic job"));
+  }
+}
+
 std::vector<double> Numbers(const Json& list) {
   std::vector<double> numbers;
   if (!list.is_array()) return numbers;
@@ -173,6 +192,7 @@ ChaosSummary Summarize(const ChaosSpec& spec, const SupervisorResult& result, Js
     CheckUpdates(report, &summary.broken);
     if (spec.visitation) CheckVisits(report, &summary.broken);
     CheckBaseline(report, baseline, &summary.broken);
+    CheckMetrics(report, baseline, &summary.broken);
     report["chaos"] = {{"seed", spec.seed},
                        {"injected", InjectedJson(result.injected)},
                        {"coordinator_starts", result.coordinator_starts},
@@ -208,7 +228,9 @@ std::string FormatSummary(const ChaosSummary& summary) {
     const int64_t lost = Int(At(updates, {"lost"}));
     const bool sync = BatchesOf(r) > 0;
     const Json& steps = sync ? At(updates, {"scheduled"}) : At(r, {"steps"});
-    table.Row(sync ? "updates == synchronous steps" : "updates == steps",
+    table.Row(!sync                                      ? "updates == steps"
+              : At(r, {"consistency", "mode"}) == "sync" ? "updates == synchronous steps"
+                                                         : "updates == those scheduled",
               absl::StrCat(Number(At(updates, {"applied"})), " == ", Number(steps),
                            At(updates, {"applied"}) == steps ? ": yes" : ": NO",
                            lost > 0 ? absl::StrCat(" (", lost, " given up by accept_loss)") : ""));

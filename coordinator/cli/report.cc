@@ -82,7 +82,7 @@ Json EvaluationsJson(const runner::JobResult& result) {
   return all;
 }
 
-Json ConsistencyJson(const Consistency& c) {
+Json ConsistencyJson(const Consistency& c, bool deterministic) {
   return {{"mode", job::ToWord(c.mode)},
           {"max_staleness", c.max_staleness},
           {"replicas", c.replicas},
@@ -92,7 +92,8 @@ Json ConsistencyJson(const Consistency& c) {
           {"accumulate", c.accumulate},
           {"batches", c.batches_per_update()},
           {"staleness_rate", job::ToWord(c.staleness_rate)},
-          {"delay_compensation", c.delay_compensation}};
+          {"delay_compensation", c.delay_compensation},
+          {"deterministic", deterministic}};
 }
 
 }  // namespace
@@ -142,7 +143,7 @@ std::string ToReportJson(const runner::JobResult& r) {
                         {"coordinator", r.resumes},
                         {"recovered", r.failures.recovered},
                         {"recovery_seconds", r.failures.recovery_seconds}};
-  report["consistency"] = ConsistencyJson(r.consistency);
+  report["consistency"] = ConsistencyJson(r.consistency, r.deterministic);
   report["updates"] = {{"scheduled", r.updates.scheduled},
                        {"applied", r.updates.applied},
                        {"duplicates_dropped", r.updates.duplicates_dropped},

@@ -731,6 +731,7 @@ absl::Status JobRunner::FillIn(JobResult* result) {
   result->final_loss = reading.recent_loss;
   result->stopped_early = state.stopped_early;
   result->consistency = job_.train.consistency;
+  result->deterministic = job_.train.deterministic;
   result->workers = cluster_.num_workers();
   result->parameter_servers = cluster_.num_ps();
   for (const auto& variable : strategy_.variables()) {

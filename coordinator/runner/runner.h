@@ -99,6 +99,7 @@ struct JobResult {
   using Visitation = coxswain::model::Visitation;
   std::optional<Visitation> visitation;
   Consistency consistency;
+  bool deterministic = false;  // train.deterministic
   int workers = 0;
   int parameter_servers = 0;
   std::vector<std::shared_ptr<const VariableInfo>> variables;

@@ -77,6 +77,19 @@ TEST_CASE("each broken promise is found and named", "[chaos]") {
   CHECK_THAT(broken("/examples", 4999), Contains("4999 examples with faults, 5000 without"));
 }
 
+TEST_CASE("a deterministic job has to measure the same with faults as without", "[chaos]") {
+  Json report = GoodReport();
+  report["consistency"] = {{"mode", "sync"}, {"batches", 1}, {"deterministic", true}};
+  REQUIRE(Of(report).broken.size() == 1);
+  CHECK_THAT(Of(report).broken[0], Contains("rmse is 0.75 with faults, 0.7 without"));
+  report["metrics"]["rmse"] = 0.7 + 1e-9;
+  CHECK(Of(report).broken.empty());
+  report["metrics"].clear();
+  CHECK(Of(report).broken.size() == 1);
+  report["consistency"]["deterministic"] = false;
+  CHECK(Of(report).broken.empty());
+}
+
 TEST_CASE("updates that accept_loss gave up are no broken promise, doubled ones are", "[chaos]") {
   Json report = GoodReport();
   report["updates"]["lost"] = 3;
