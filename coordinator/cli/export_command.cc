@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
@@ -22,9 +23,10 @@ namespace {
 // --force replaces an older export, whose format does not tell; but nothing that the model was made
 // of, and nothing of another model.
 absl::Status CheckOut(const ExportFlags& flags) {
-  if (flags.out == "-") {
+  if (flags.out == "-" || IsStandardStream(flags.out)) {
     return absl::InvalidArgumentError(
-        "--out: wanted a file's name, found '-': nothing is exported to the standard output");
+        absl::StrCat("--out: wanted a file's name, found '", flags.out,
+                     "': nothing is exported to the standard output"));
   }
   RETURN_IF_ERROR(CheckOutsideSaved({"--out", flags.out}));
   std::error_code error;

@@ -17,6 +17,7 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/outputs.h"
 #include "coordinator/generate/generate.h"
 #include "runtime/base/status.h"
 
@@ -59,7 +60,15 @@ class ProgressLine {
   Clock::time_point last_ = Clock::now();
 };
 
+absl::Status CheckOut(const std::string& out) {
+  if (!IsStandardStream(out)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out: wanted a file's name, found ", out,
+                   ", where the output of the command goes: it stays"));
+}
+
 absl::Status Write(const generate::PlantedData& data, const GenerateFlags& flags, int64_t rows) {
+  RETURN_IF_ERROR(CheckOut(flags.out));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
   const auto pool = env::NewComputePool(threads);

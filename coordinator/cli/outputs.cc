@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -269,6 +270,23 @@ absl::Status CheckOutsideSaved(const NamedPath& path) {
   }
 }
 
+absl::StatusOr<std::optional<net::UniqueFd>> OpenIfStream(const std::string& path) {
+  struct stat file {};
+  if (stat(path.c_str(), &file) != 0 || !IsStream(file)) return std::nullopt;
+  std::fflush(stdout);
+  // As it is, not opened anew: with a place of its own a file would be written over from its begin.
+  const int stream = StandardStream(file);
+  net::UniqueFd fd(stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                               : open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.valid()) return env::SystemError(errno, "open", path);
+  return std::optional<net::UniqueFd>(std::move(fd));
+}
+
+bool IsStandardStream(const std::string& path) {
+  struct stat file {};
+  return stat(path.c_str(), &file) == 0 && StandardStream(file) >= 0;
+}
+
 absl::Status WriteAll(int fd, const std::string& text, const std::string& name) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t n = write(fd, text.data() + done, text.size() - done);
@@ -280,20 +298,15 @@ absl::Status WriteAll(int fd, const std::string& text, const std::string& name) 
 
 absl::Status WriteReport(const std::string& path, const std::string& text) {
   if (path.empty()) return absl::OkStatus();
-  struct stat file {};
-  const bool there = stat(path.c_str(), &file) == 0;
-  if (!there || !IsStream(file)) {
+  ASSIGN_OR_RETURN(const auto stream, OpenIfStream(path));
+  if (!stream) {
+    struct stat file {};
+    const bool there = stat(path.c_str(), &file) == 0;
     const std::string target = there ? Resolve(path).string() : path;  // a link stays one
     env::RemoveUnfinished(target);
     return env::NewRealFileSystem()->WriteAtomically(target, text);
   }
-  std::fflush(stdout);
-  const int stream = StandardStream(file);
-  const int fd = stream >= 0 ? dup(stream) : open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return env::SystemError(errno, "open", path);
-  const absl::Status status = WriteAll(fd, text, path);
-  close(fd);
-  return status;
+  return WriteAll(stream->get(), text, path);
 }
 
 }  // namespace coxswain::cli

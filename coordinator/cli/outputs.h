@@ -5,6 +5,7 @@
 // All errors have the cause kConfiguration and name the flag, but for those of WriteReport.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "coordinator/job/job_spec.h"
+#include "runtime/net/unique_fd.h"
 
 namespace coxswain::cli {
 
@@ -51,6 +53,12 @@ absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& pat
 // is returned; else the text is empty.
 absl::StatusOr<std::string> CheckCheckpointDirectory(absl::string_view flag,
                                                      const std::string& path);
+
+// Where `path` is a device, a pipe, or what stdout or stderr go to, under whatever name: it is
+// written into as it is, from where it stands, and never replaced. Else nullopt.
+absl::StatusOr<std::optional<net::UniqueFd>> OpenIfStream(const std::string& path);
+// Whether stdout or stderr go there, as to /dev/stdout.
+bool IsStandardStream(const std::string& path);
 
 // All of it, also where one write takes only a part; `name` is for the error.
 absl::Status WriteAll(int fd, const std::string& text, const std::string& name);

@@ -1,6 +1,5 @@
 #include "coordinator/cli/prediction_output.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -27,28 +26,28 @@ absl::Status PredictionOutput::Check(const std::string& path, bool force,
 absl::StatusOr<std::unique_ptr<PredictionOutput>> PredictionOutput::Open(const std::string& path) {
   std::unique_ptr<PredictionOutput> output(new PredictionOutput);
   if (path.empty()) return output;
-  struct stat there {};
-  const bool stream = stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode);
+  ASSIGN_OR_RETURN(output->stream_, OpenIfStream(path));
+  if (output->stream_) return output;
   std::error_code error;
   const auto target = std::filesystem::weakly_canonical(path, error);  // a link stays one
-  output->target_ = stream ? "" : error ? path : target.string();
-  output->written_ = stream ? path : env::NewNameBeside(output->target_);
+  output->target_ = error ? path : target.string();
+  output->written_ = env::NewNameBeside(output->target_);
   ASSIGN_OR_RETURN(output->file_, output->files_->Create(output->written_));
   return output;
 }
 
 PredictionOutput::~PredictionOutput() {
-  if (!target_.empty() && !published_) files_->RemoveAll(written_).IgnoreError();
+  if (file_ != nullptr && !published_) files_->RemoveAll(written_).IgnoreError();
 }
 
 absl::Status PredictionOutput::Write(absl::string_view text) {
   if (file_ != nullptr) return file_->Append(text.data(), text.size());
-  return WriteAll(STDOUT_FILENO, std::string(text), "stdout");
+  const int fd = stream_ ? stream_->get() : STDOUT_FILENO;
+  return WriteAll(fd, std::string(text), stream_ ? "the output" : "stdout");
 }
 
 absl::Status PredictionOutput::Finish() {
   if (file_ == nullptr) return absl::OkStatus();
-  if (target_.empty()) return file_->Close();
   RETURN_IF_ERROR(file_->Sync());
   RETURN_IF_ERROR(file_->Close());
   env::KeepAccess(target_, written_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ class PredictionOutput {
   PredictionOutput() : files_(env::NewRealFileSystem()) {}
 
   const std::unique_ptr<env::FileSystem> files_;
-  std::string target_;   // empty: a stream
+  std::optional<net::UniqueFd> stream_;  // --output is one, such as /dev/stdout
+  std::string target_;
   std::string written_;  // the temporary file
   std::unique_ptr<env::WritableFile> file_;
   bool published_ = false;

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "coordinator/cli/outputs.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 
@@ -59,7 +60,8 @@ void TaskClock::Read(int64_t asked_us, int64_t task_us, int64_t answered_us) {
 }
 
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "w");
+  ASSIGN_OR_RETURN(auto stream, OpenIfStream(path));
+  std::FILE* const file = stream ? fdopen(stream->release(), "w") : std::fopen(path.c_str(), "w");
   if (file == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write the trace ", path, ": ", std::strerror(errno)));

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/user_folder.h"
 #include "tests/testing/tiny_disk.h"
 
 namespace coxswain {
@@ -216,6 +217,43 @@ TEST_CASE("other commands' outputs cost no file either", "[files]") {
   CHECK(
       Coxswain({"export", "--model-dir", model, "--to", "csv", "--out", tables, "--force"}).code ==
       0);
+}
+
+TEST_CASE("the file that stdout is redirected to keeps what it has, whatever flag names stdout",
+          "[files]") {
+  const Folder folder;
+  WriteUsers(folder.files);
+  folder.MustDo("coxswain train pairs.yaml --in-process --quiet --model-dir model");
+  const std::string rows = folder.MustDo("coxswain predict --model-dir model --input rows.csv"),
+                    users = folder.MustDo("coxswain recommend --model-dir model --batch --top 2");
+  const auto written = [&](const std::string& command) {
+    folder.files.Write("log.txt", "precious\n");
+    folder.MustDo(command + " >>log.txt");
+    return Everything(folder.files.Path(""))["log.txt"];
+  };
+  for (const char* stream : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}) {
+    CAPTURE(stream);
+    CHECK(written(absl::StrCat("coxswain predict --model-dir model --input rows.csv --output ",
+                               stream)) == "precious\n" + rows);
+    CHECK(written(absl::StrCat("coxswain recommend --model-dir model --batch --top 2 --output ",
+                               stream)) == "precious\n" + users);
+    for (const char* flag : {"--report", "--trace"}) {
+      const std::string all = written(
+          absl::StrCat("coxswain train pairs.yaml --in-process --quiet ", flag, " ", stream));
+      CAPTURE(flag, all);
+      CHECK(absl::StartsWith(all, "precious\n"));
+      CHECK(all.size() > 100);
+    }
+    for (const char* command :
+         {"export --model-dir model --to npz --force", "generate ratings --rows 10 --force"}) {
+      folder.files.Write("log.txt", "precious\n");
+      const auto refused =
+          folder.Do(absl::StrCat("coxswain ", command, " --out ", stream, " >>log.txt"));
+      CAPTURE(command, refused.err);
+      CHECK(refused.code == 2);
+      CHECK(Everything(folder.files.Path(""))["log.txt"] == "precious\n");
+    }
+  }
 }
 
 TEST_CASE("a full disk is told before training", "[files]") {
