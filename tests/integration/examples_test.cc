@@ -7,9 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "runtime/data/hash.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/user_folder.h"
+#include "tests/testing/pages.h"
 #include "tests/testing/paths.h"
 
 namespace coxswain {
@@ -125,6 +131,48 @@ TEST_CASE("examples/movielens_100k.yaml reads ratings, users and films of files 
        "dataset.join.0.path=" + files.Write("u.user", films.users),
        "dataset.join.1.path=" + files.Write("u.item", films.items), "train.batch_size=64"});
   CHECK(metrics["rmse"].get<double>() < 0.5);  // the deviation of ratings is 1.41
+}
+
+// The commands that the heads of the job files below examples/ give as `#   coxswain eval ...`.
+std::vector<std::string> EvalsOfExamples() {
+  std::vector<std::string> lines;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(COXSWAIN_SOURCE_DIR "/examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const std::string job = entry.path().lexically_relative(COXSWAIN_SOURCE_DIR);
+    for (absl::string_view line : absl::StrSplit(PageText(job), '\n')) {
+      if (!absl::ConsumePrefix(&line, "#   ") || !absl::StartsWith(line, "coxswain eval "))
+        continue;
+      lines.emplace_back(line);
+    }
+  }
+  return lines;
+}
+
+TEST_CASE(
+    "`./dev quality` measures the test part of a job that stops by another one, and job files "
+    "tell how to",
+    "[train][examples]") {
+  if (Run({"/bin/sh", "-c", "command -v python3"}).code != 0) {
+    WARN("skipped: python3 is not installed");
+    return;
+  }
+  const Folder folder;
+  std::filesystem::create_directories(folder.files.Path("data/ml-100k"));
+  folder.files.Write("data/ml-100k/u.data", PlantedFilms().ratings);
+  folder.MustDo(
+      "python3 " COXSWAIN_SOURCE_DIR
+      "/tests/quality/quality.py --coxswain \"$(command -v coxswain)\" --data \"$PWD/data\" "
+      "--out out --seeds 1 movielens-100k");
+  const auto rows = ReadJson(folder.files.Path("out/quality.json"));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0]["values"].size() == 1);
+  const std::vector<std::string> lines = EvalsOfExamples();
+  CHECK(lines.size() == 2);
+  for (const std::string& line : lines) {
+    CHECK_THAT(folder.MustDo(absl::StrReplaceAll(line, {{"MODEL", "out/model"}})),
+               Catch::Matchers::Contains("  (test, "));
+  }
 }
 
 }  // namespace

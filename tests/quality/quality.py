@@ -148,8 +148,7 @@ def train(args, row, seed, paths):
   if not row.stops_early:
     return run(row, command, report)
   run(row, [*command, '--model-dir', model], report)
-  return run(row, [args.coxswain, 'eval', '--model-dir', model, '--set', 'evaluate.part=test'],
-             report)
+  return run(row, [args.coxswain, 'eval', '--model-dir', model, '--part', 'test'], report)
 
 
 def worse_by(row, mean):
