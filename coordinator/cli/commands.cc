@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "absl/strings/match.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/data_summary.h"
@@ -47,11 +47,13 @@ absl::Status CheckEvalReport(const std::string& path, const job::JobSpec& job) {
 }
 
 // Given for this command, the key would have no effect: it is of evaluations while a job trains.
-absl::Status CheckPartKey(const job::JobSpec& job) {
+// (Of a saved job it may be by an override that the model was trained with.)
+absl::Status CheckPartKey(const job::JobSpec& job, const std::vector<std::string>& overrides) {
   const auto key = job.locations.find("evaluate.part");
-  if (key == job.locations.end() || !absl::StartsWith(key->second, "--set ")) {
-    return absl::OkStatus();
-  }
+  const bool given = key != job.locations.end() && absl::c_any_of(overrides, [&](const auto& set) {
+                       return key->second == absl::StrCat("--set ", set);
+                     });
+  if (!given) return absl::OkStatus();
   return config::ConfigurationError(
       absl::StrCat(key->second, ": evaluate.part is for training and for --follow; --part says ",
                    "which part a saved model is evaluated on"));
@@ -85,7 +87,7 @@ int Eval(const EvalFlags& flags) {
   auto job = flags.job.empty() ? ReadSavedJob(kept, flags.overrides, KeptAs(flags.from))
                                : ReadJob(flags.job, flags.overrides);
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
-  if (absl::Status s = CheckPartKey(*job); !s.ok()) return Complain(s);
+  if (absl::Status s = CheckPartKey(*job, flags.overrides); !s.ok()) return Complain(s);
   if (absl::Status s = CheckEvalReport(report_output->file(), *job); !s.ok()) {
     return Complain(s);
   }

@@ -34,7 +34,7 @@ std::string Csv(const std::vector<std::string>& rows) {
 // A trained model on ratings, and evaluations of it on what its data has become.
 class Trained {
  public:
-  explicit Trained(const std::string& split) {
+  explicit Trained(const std::string& split, const std::vector<std::string>& more = {}) {
     SetRows(Ratings());
     job_ = files.Write("job.yaml", absl::StrCat(R"(name: ratings
 dataset: {path: ratings.csv}
@@ -49,8 +49,10 @@ optimizer: {table: {kind: adagrad, learning_rate: 0.1}, dense: {kind: adagrad}}
 train: {epochs: 2, batch_size: 32}
 evaluate: {metrics: [rmse]}
 )"));
-    const Result result =
-        Coxswain({"train", job_, "--in-process", "--quiet", "--model-dir", files.Path("model")});
+    std::vector<std::string> arguments = {"train",   job_,          "--in-process",
+                                          "--quiet", "--model-dir", files.Path("model")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = Coxswain(arguments);
     INFO(result.err);
     REQUIRE(result.code == 0);
   }
@@ -92,6 +94,21 @@ TEST_CASE("eval measures the part that it is asked for", "[held-out]") {
   const Result none = Trained("{test: 0.1}").Eval({"--part", "validation"});
   CHECK(none.code == 2);
   CHECK_THAT(none.err, Contains("the validation part has no rows"));
+}
+
+TEST_CASE("a part that the model was trained with is none that is given to eval", "[held-out]") {
+  const Trained model("{validation: 0.3, test: 0.1}", {"--set", "evaluate.part=validation"});
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--part", "test"}, {"--set", "evaluate.metrics=[mae]"}}) {
+    const Result result = model.Eval(more);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    CHECK(model.Report()["part"] == "test");
+  }
+  const Result given = model.Eval({"--set", "evaluate.part=validation"});
+  CAPTURE(given.err);
+  CHECK(given.code == 2);
+  CHECK_THAT(given.err, Contains("--part"));
 }
 
 TEST_CASE("eval refuses rows that were put in another order, and says what to do", "[held-out]") {
