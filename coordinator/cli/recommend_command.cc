@@ -57,7 +57,7 @@ int NobodyOf(const std::vector<std::string>& groups, const std::string& where) {
 }
 
 std::string WhereUsersAre(const Recommender& recommender) {
-  const std::string named = job::NamedUserOf(recommender.predictor().job());
+  const std::string named = job::UserOf(recommender.predictor().job());
   if (!named.empty()) {
     return absl::StrCat("the values of '", named, "' that the model was trained with");
   }

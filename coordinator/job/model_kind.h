@@ -129,9 +129,9 @@ absl::Span<const int64_t> SeenOf(const ModelSpec& model, absl::Span<const int64_
 std::string KindsThat(Predicts predicts);
 // The feature whose values are the items that a model can suggest; empty of models without items.
 std::string ItemOf(const ModelSpec& model);
-// The feature whose values are the users of such a model, where nothing else describes them and
-// they have names: then it can be asked for a user by name. Empty of others.
-std::string NamedUserOf(const JobSpec& job);
+// The feature whose values are the users of such a model, where nothing else describes them: then
+// it can be asked for a user by such a value. Empty of others.
+std::string UserOf(const JobSpec& job);
 // Whether each example has a label.
 bool HasLabel(const JobSpec& job);
 // Whether an evaluation returns the group of each example.

@@ -5,7 +5,6 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,14 +39,23 @@ struct Groups {
   std::function<absl::Status(const data::Dataset::VisitGroup&)> visit;
 };
 
-// By user, what the training rows have of items: `offsets` into `items`, ascending in each user.
+// Users of the training rows, ascending, and what each of them has of items, ascending, too.
 struct Lists {
-  std::vector<int64_t> offsets, items;
+  std::vector<int64_t> users, offsets, items;
+
+  absl::Span<const int64_t> Of(int64_t user) const {
+    const auto found = std::lower_bound(users.begin(), users.end(), user);
+    if (found == users.end() || *found != user) return {};
+    const auto at = static_cast<size_t>(found - users.begin());
+    const auto begin = static_cast<size_t>(offsets[at]), end = static_cast<size_t>(offsets[at + 1]);
+    return absl::MakeConstSpan(items).subspan(begin, end - begin);
+  }
 };
 
-// Rows whose user is in a bucket of unknown values are left out.
-absl::StatusOr<Lists> ListsOf(const data::Dataset& data, const std::string& user,
-                              const std::string& item, int64_t users) {
+// Null: the rows do not say it.
+absl::StatusOr<std::shared_ptr<const Lists>> ListsOf(const data::Dataset& data,
+                                                     const std::string& user,
+                                                     const std::string& item) {
   const auto& columns = data.columns(Part::kTraining);
   const auto find = [&](const std::string& name) {
     const auto found = std::find_if(columns.begin(), columns.end(),
@@ -55,26 +63,41 @@ absl::StatusOr<Lists> ListsOf(const data::Dataset& data, const std::string& user
     return static_cast<size_t>(found - columns.begin());
   };
   const size_t of_user = find(user), of_item = find(item);
-  if (std::max(of_user, of_item) >= columns.size()) return Lists();
+  if (std::max(of_user, of_item) >= columns.size()) return nullptr;
   std::vector<std::pair<int64_t, int64_t>> pairs;
   const int64_t examples = data.num_examples(Part::kTraining);
   for (int64_t begin = 0; begin < examples; begin += kRowsAtATime) {
     const Ticket ticket{Part::kTraining, 0, begin, std::min(examples, begin + kRowsAtATime)};
     ASSIGN_OR_RETURN(const data::Batch batch, data.Read(ticket));
     for (int64_t i = 0; i < batch[of_user].num_elements(); ++i) {
-      const int64_t id = batch[of_user].data<int64_t>()[i];
-      if (id < users) pairs.emplace_back(id, batch[of_item].data<int64_t>()[i]);
+      pairs.emplace_back(batch[of_user].data<int64_t>()[i], batch[of_item].data<int64_t>()[i]);
     }
   }
   std::sort(pairs.begin(), pairs.end());
-  Lists lists;
-  lists.offsets.assign(static_cast<size_t>(users) + 1, 0);
+  auto lists = std::make_shared<Lists>();
   for (const auto& [id, value] : pairs) {
-    ++lists.offsets[static_cast<size_t>(id) + 1];
-    lists.items.push_back(value);
+    if (lists->users.empty() || lists->users.back() != id) {
+      lists->users.push_back(id);
+      lists->offsets.push_back(static_cast<int64_t>(lists->items.size()));
+    }
+    lists->items.push_back(value);
   }
-  std::partial_sum(lists.offsets.begin(), lists.offsets.end(), lists.offsets.begin());
+  lists->offsets.push_back(static_cast<int64_t>(lists->items.size()));
   return lists;
+}
+
+using Names = std::shared_ptr<const std::vector<std::string>>;
+
+// The users of a feature by their names: the values, or the ids where these are not kept.
+Names NamesOf(const data::Dataset& data, const std::string& user,
+              const std::shared_ptr<const data::Vocabulary>& values, const Lists& lists) {
+  if (values->texts() != nullptr) return {values, values->texts()};
+  if (auto kept = data.names(user)) {
+    return std::make_shared<const std::vector<std::string>>(*std::move(kept));
+  }
+  std::vector<std::string> ids;
+  for (const int64_t id : lists.users) ids.push_back(absl::StrCat(id));
+  return std::make_shared<const std::vector<std::string>>(std::move(ids));
 }
 
 absl::StatusOr<Groups> GroupsOf(const data::Dataset& data, const job::JobSpec& job) {
@@ -84,24 +107,23 @@ absl::StatusOr<Groups> GroupsOf(const data::Dataset& data, const job::JobSpec& j
     return Groups{
         groups, [&data, in_order](const auto& visit) { return data.VisitGroups(in_order, visit); }};
   }
-  const std::string user = job::NamedUserOf(job);
-  const std::vector<std::string>* const names = user.empty() ? nullptr : data.vocabulary(user);
+  const std::string user = job::UserOf(job);
+  const auto values = user.empty() ? nullptr : data.shared_vocabulary(user);
   // A streamed data set would be read once more.
-  if (names == nullptr || data.index() != nullptr) return Groups();
-  const auto users = static_cast<int64_t>(names->size());
-  ASSIGN_OR_RETURN(Lists read, ListsOf(data, user, job::ItemOf(*job.model), users));
-  if (read.offsets.empty()) return Groups();
-  const auto lists = std::make_shared<const Lists>(std::move(read));
-  return Groups{
-      users, [lists, names](const auto& visit) {
-        for (size_t g = 0; g < names->size(); ++g) {
-          const auto begin = static_cast<size_t>(lists->offsets[g]);
-          const auto end = static_cast<size_t>(lists->offsets[g + 1]);
-          RETURN_IF_ERROR(
-              visit((*names)[g], absl::MakeConstSpan(lists->items).subspan(begin, end - begin)));
-        }
-        return absl::OkStatus();
-      }};
+  if (values == nullptr || data.index() != nullptr) return Groups();
+  const bool buckets = values->texts() == nullptr && !values->unbounded();
+  if (buckets) return Groups();  // their users are not told apart
+  ASSIGN_OR_RETURN(const auto lists, ListsOf(data, user, job::ItemOf(*job.model)));
+  if (lists == nullptr) return Groups();
+  const Names names = NamesOf(data, user, values, *lists);
+  const bool by_id = GroupsAreIds(job);
+  return Groups{static_cast<int64_t>(names->size()), [=](const auto& visit) {
+                  for (size_t g = 0; g < names->size(); ++g) {
+                    const auto id = by_id ? lists->users[g] : values->Find((*names)[g]);
+                    RETURN_IF_ERROR(visit((*names)[g], lists->Of(*id)));
+                  }
+                  return absl::OkStatus();
+                }};
 }
 
 }  // namespace
@@ -110,8 +132,18 @@ std::string GroupColumn(const job::JobSpec& job) {
   for (const proto::FeatureSpec& feature : job.dataset.features()) {
     if (data::IsHistory(feature)) return feature.group_by();
   }
-  const std::string user = job::NamedUserOf(job);
+  const std::string user = job::UserOf(job);
   return user.empty() ? user : job.FindFeature(user)->column();
+}
+
+bool GroupsAreIds(const job::JobSpec& job) {
+  for (const proto::FeatureSpec& feature : job.dataset.features()) {
+    if (data::IsHistory(feature)) return false;
+  }
+  const std::string user = job::UserOf(job);
+  if (user.empty()) return false;
+  const proto::FeatureSpec& feature = *job.FindFeature(user);
+  return !feature.id().empty() && !feature.keep_names();
 }
 
 absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,

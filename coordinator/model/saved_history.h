@@ -7,7 +7,9 @@
 //                               or in their order for a model that goes by it
 //
 // A model has them whose data set has a history, and one whose users are the values of a feature
-// (job::NamedUserOf), if its data was in memory: then a group is such a value.
+// (job::UserOf), if its data was in memory: then a group is such a value; of unbounded ids
+// without names (id: raw, or id: hash without keep_names) the id. Where users are hashed into
+// buckets, nobody knows which of a bucket's users has what, and there are none.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +34,9 @@ absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
 
 // The column whose fields are the names of the groups; empty for a model without histories.
 std::string GroupColumn(const job::JobSpec& job);
+
+// Whether groups are called by the ids of their users, and not by the values themselves.
+bool GroupsAreIds(const job::JobSpec& job);
 
 // Thread model: immutable.
 class SavedHistory {

@@ -360,7 +360,7 @@ absl::StatusOr<Scores> Predictor::Predict(const data::Batch& batch, int64_t top)
 }
 
 std::shared_ptr<const data::Vocabulary> Predictor::VocabularyOf(const std::string& feature) const {
-  auto values = data_->shared_vocabulary(feature);
+  auto values = IdsOf(feature);
   return values != nullptr && values->texts() != nullptr ? values : nullptr;
 }
 

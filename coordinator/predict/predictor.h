@@ -159,6 +159,10 @@ class Predictor {
   std::string NameOf(int64_t id) const;
   // Nullopt for an unknown name.
   std::optional<int64_t> IdOf(absl::string_view name) const;
+  // How the values of a feature become ids; null of a feature without ids.
+  std::shared_ptr<const data::Vocabulary> IdsOf(const std::string& feature) const {
+    return data_->shared_vocabulary(feature);
+  }
   // The vocabulary of a feature; null if it has none.
   std::shared_ptr<const data::Vocabulary> VocabularyOf(const std::string& feature) const;
   // Number of ids of the item feature, including buckets of unknown values.

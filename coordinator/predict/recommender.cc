@@ -13,6 +13,7 @@
 #include "coordinator/job/model_kind.h"
 #include "coordinator/predict/raw_rows.h"
 #include "runtime/base/status.h"
+#include "runtime/data/learned.h"
 #include "runtime/data/names.h"
 
 namespace coxswain::predict {
@@ -66,9 +67,13 @@ int64_t WithKnown(absl::Span<const Recommender::Whom> users, const RecommendOpti
 Recommender::Recommender(std::shared_ptr<const Predictor> predictor)
     : predictor_(std::move(predictor)),
       described_by_items_(OnlyHistories(predictor_->job())),
-      named_(job::NamedUserOf(predictor_->job())) {
+      user_(job::UserOf(predictor_->job())),
+      groups_are_ids_(model::GroupsAreIds(predictor_->job())) {
   for (const auto& input : predictor_->user_rows().inputs()) columns_.push_back(ColumnOf(input));
-  if (!named_.empty()) names_ = predictor_->VocabularyOf(named_);
+  if (!user_.empty()) {
+    ids_ = predictor_->IdsOf(user_);
+    names_ = predictor_->VocabularyOf(user_);
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Load(const std::string& directory) {
@@ -85,26 +90,38 @@ absl::StatusOr<std::unique_ptr<Recommender>> Recommender::Create(
         ", or matrix_factorization with a vocabulary of its items"));
   }
   std::unique_ptr<Recommender> recommender(new Recommender(std::move(predictor)));
-  if (!recommender->GroupsAreUsers()) return recommender;
-  if (history_in_memory != nullptr) {
+  if (recommender->GroupsAreUsers()) {
     recommender->history_ = std::move(history_in_memory);
-    return recommender;
+    if (recommender->history_ == nullptr) RETURN_IF_ERROR(recommender->ReadHistory());
   }
-  auto history = model::SavedHistory::Load(recommender->predictor().directory(),
-                                           recommender->predictor().item_ids());
-  if (history.ok()) {
-    recommender->history_ = std::make_shared<const model::SavedHistory>(*std::move(history));
-  } else if (!absl::IsNotFound(history.status())) {
-    return history.status();
-  }
+  if (recommender->history_ == nullptr) RETURN_IF_ERROR(recommender->ReadHashedNames());
   return recommender;
+}
+
+absl::Status Recommender::ReadHistory() {
+  auto history = model::SavedHistory::Load(predictor_->directory(), predictor_->item_ids());
+  if (absl::IsNotFound(history.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(history.status());
+  history_ = std::make_shared<const model::SavedHistory>(*std::move(history));
+  return absl::OkStatus();
+}
+
+absl::Status Recommender::ReadHashedNames() {
+  const job::JobSpec& job = predictor_->job();
+  const auto* const learned = user_.empty() ? nullptr : data::FindLearned(job.dataset, user_);
+  if (learned == nullptr || learned->names_file().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      model::HashedNames names,
+      model::HashedNames::Load(learned->names_file(), job.FindFeature(user_)->hash_buckets()));
+  hashed_names_ = std::make_shared<const model::HashedNames>(std::move(names));
+  return absl::OkStatus();
 }
 
 // Groups that are others than the users say nothing of them.
 bool Recommender::GroupsAreUsers() const {
   if (described_by_items()) return true;
   const job::JobSpec& job = predictor_->job();
-  return !named_.empty() && model::GroupColumn(job) == job.FindFeature(named_)->column();
+  return !user_.empty() && model::GroupColumn(job) == job.FindFeature(user_)->column();
 }
 
 absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
@@ -125,12 +142,23 @@ absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
 
 absl::StatusOr<const std::vector<std::string>*> Recommender::Users() const {
   if (names_ != nullptr) return names_->texts();
-  if (described_by_items() && history_ != nullptr) return &history_->groups();
+  const bool ids_are_values = !user_.empty() && predictor_->job().FindFeature(user_)->id() == "raw";
+  if (history_ != nullptr && (!groups_are_ids_ || ids_are_values)) return &history_->groups();
+  if (hashed_names_ != nullptr) return &hashed_names_->names();
   if (described_by_items()) {
     return absl::FailedPreconditionError(
         absl::StrCat(predictor_->directory(),
                      " keeps no histories: it was saved by an earlier version of coxswain"));
   }
+  if (!user_.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the model does not know the names of its users, but only the ids of feature ",
+                     data::Quoted(user_), "; of hashed values keep_names: true keeps them"));
+  }
+  return DescribedOtherwise();
+}
+
+absl::Status Recommender::DescribedOtherwise() const {
   return absl::FailedPreconditionError(absl::StrCat(
       "the model does not know its users by name; they are described by values of ",
       absl::StrJoin(columns_, ", ",
@@ -138,19 +166,34 @@ absl::StatusOr<const std::vector<std::string>*> Recommender::Users() const {
 }
 
 absl::StatusOr<Recommender::Whom> Recommender::User(const std::string& name) const {
+  if (!user_.empty()) return UserOfValue(name);
+  if (!described_by_items()) return DescribedOtherwise();
   RETURN_IF_ERROR(Users().status());
-  const auto group = history_ == nullptr ? std::optional<int64_t>() : history_->Find(name);
-  if (described_by_items()) {
-    if (group) return Group(*group);
-    return absl::NotFoundError(
-        absl::StrCat(data::Quoted(name), " is not in the histories that the model was trained on"));
+  if (const auto group = history_->Find(name)) return Group(*group);
+  return absl::NotFoundError(
+      absl::StrCat(data::Quoted(name), " is not in the histories that the model was trained on"));
+}
+
+absl::StatusOr<Recommender::Whom> Recommender::UserOfValue(const std::string& name) const {
+  const std::optional<int64_t> id = ids_->Find(name);
+  std::optional<int64_t> group;
+  if (history_ != nullptr && id) {
+    group = history_->Find(groups_are_ids_ ? absl::StrCat(*id) : name);
   }
-  const std::optional<int64_t> id = names_->Find(name);
-  if (!id || *id >= static_cast<int64_t>(names_->texts()->size())) {
+  bool known = id.has_value();
+  if (names_ != nullptr) {
+    known = known && *id < static_cast<int64_t>(names_->texts()->size());
+  } else if (history_ != nullptr) {
+    known = group.has_value();
+  } else if (hashed_names_ != nullptr) {
+    known = hashed_names_->Knows(name);
+  }
+  if (!known) {
     return absl::NotFoundError(absl::StrCat(data::Quoted(name), " is not a value of feature '",
-                                            named_, "' that the model was trained with"));
+                                            user_, "' that the model was trained with"));
   }
   Whom whom = group ? Group(*group) : Whom();
+  if (group && !predictor_->job().evaluate.suggest_self) whom.self = predictor_->IdOf(name);
   whom.values = {RawValue(name)};
   return whom;
 }
@@ -188,13 +231,13 @@ absl::StatusOr<Recommender::Whom> Recommender::WithValues(std::vector<RawValue> 
   whom.values = std::move(values);
   RETURN_IF_ERROR(BatchOf({&whom, 1}).status());
   // A user whom the model does not know is no other user: nobody's vector is theirs.
-  if (names_ != nullptr) {
+  if (!user_.empty()) {
     const auto* const name = std::get_if<std::string>(whom.values.data());
     if (name == nullptr) {
       return absl::InvalidArgumentError(
           absl::StrCat(data::Quoted(columns_[0].name), ": wanted the name of a user"));
     }
-    return User(*name);
+    return UserOfValue(*name);
   }
   ASSIGN_OR_RETURN(whom.known, HistoryIn(whom.values));
   return whom;
@@ -211,7 +254,7 @@ Recommender::Whom Recommender::Group(int64_t group) const {
 absl::Status Recommender::CheckKnown(const RecommendOptions& options) const {
   if (history_ != nullptr || options.include_known) return absl::OkStatus();
   // Of someone who is described otherwise nothing is known but what is given.
-  if (named_.empty() && predictor_->job().model->ranks().user.empty()) return absl::OkStatus();
+  if (user_.empty() && predictor_->job().model->ranks().user.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "the model does not keep what its users have, so that it cannot be left out; it can be "
       "suggested, too (--include-known; of a server \"exclude_known\": false)");

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "coordinator/model/hashed_names.h"
 #include "coordinator/model/saved_history.h"
 #include "coordinator/model/vector_index.h"
 #include "coordinator/predict/predictor.h"
@@ -66,7 +67,8 @@ class Recommender {
   // The names of the users of the training data. Errors: FailedPrecondition for a model that keeps
   // none, or whose users are described by more than is kept.
   absl::StatusOr<const std::vector<std::string>*> Users() const;
-  // One of them. Errors: those of Users; NotFound for another name.
+  // One of them. Errors: FailedPrecondition where a name says nothing of a user; NotFound for a
+  // name that is not one of them, as far as the model keeps who they are.
   absl::StatusOr<Whom> User(const std::string& name) const;
   // Someone who has these items. Errors: FailedPrecondition where more describes a user; NotFound
   // for a name that the model does not know.
@@ -87,6 +89,13 @@ class Recommender {
  private:
   explicit Recommender(std::shared_ptr<const Predictor> predictor);
   bool GroupsAreUsers() const;
+  // Where the model keeps what its users have.
+  absl::Status ReadHistory();
+  // Where the users' values are hashed, and kept.
+  absl::Status ReadHashedNames();
+  absl::Status DescribedOtherwise() const;
+  // One who is a value of user_.
+  absl::StatusOr<Whom> UserOfValue(const std::string& name) const;
   // The items that values parallel to columns() have in a history.
   absl::StatusOr<std::vector<int64_t>> HistoryIn(absl::Span<const RawValue> values) const;
   absl::Status CheckKnown(const RecommendOptions& options) const;
@@ -105,9 +114,12 @@ class Recommender {
   std::shared_ptr<const Predictor> predictor_;
   std::vector<RawColumn> columns_;
   bool described_by_items_ = false;
-  // The feature whose values are the users, where nothing else describes them, and its vocabulary.
-  std::string named_;
-  std::shared_ptr<const data::Vocabulary> names_;
+  // The feature whose values are the users, where nothing else describes them; how these become
+  // ids; and the values, if there is a vocabulary, or if they are kept although they are hashed.
+  std::string user_;
+  std::shared_ptr<const data::Vocabulary> ids_, names_;
+  std::shared_ptr<const model::HashedNames> hashed_names_;
+  bool groups_are_ids_ = false;  // of history_
   std::shared_ptr<const model::SavedHistory> history_;
   std::shared_ptr<const model::VectorIndex> index_;
   model::IndexQuality quality_;

@@ -57,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Recommender>> Recommender::WithIndex(
     const model::IndexOptions& options) const {
   std::unique_ptr<Recommender> indexed(new Recommender(predictor_));
   indexed->history_ = history_;
+  indexed->hashed_names_ = hashed_names_;
   ASSIGN_OR_RETURN(const std::vector<Whom> sample, Sample());
   RETURN_IF_ERROR(indexed->FillIndex(options));
   RecommendOptions all;

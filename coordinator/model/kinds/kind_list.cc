@@ -59,7 +59,7 @@ std::string ItemOf(const ModelSpec& model) {
   return model.item().empty() ? model.ranks().item : model.item();
 }
 
-std::string NamedUserOf(const JobSpec& job) {
+std::string UserOf(const JobSpec& job) {
   if (ItemOf(*job.model).empty()) return "";
   std::vector<std::string> features = job.model->user_features();
   if (const std::string user = job.model->ranks().user; !user.empty()) features = {user};
@@ -67,10 +67,10 @@ std::string NamedUserOf(const JobSpec& job) {
   // Evaluations say that the users are others: a user is described, by a city for example.
   if (!job.evaluate.group.empty() && job.evaluate.group != features[0]) return "";
   const proto::FeatureSpec& user = *job.FindFeature(features[0]);
-  const bool named = user.kind() == proto::FeatureSpec::CATEGORICAL && !user.multi_valued() &&
+  const bool alone = user.kind() == proto::FeatureSpec::CATEGORICAL && !user.multi_valued() &&
                      user.history_of().empty() && user.crossed().empty() &&
-                     user.boundaries().empty() && user.id().empty() && user.hash_buckets() == 0;
-  return named ? user.name() : "";
+                     user.boundaries().empty();
+  return alone ? user.name() : "";
 }
 
 bool MeasuresRanks(const JobSpec& job) { return job.dataset.has_known_items(); }

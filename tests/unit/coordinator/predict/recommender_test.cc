@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "coordinator/predict/raw_rows.h"
 #include "nlohmann/json.hpp"
 #include "tests/testing/saved_jobs.h"
@@ -298,6 +300,84 @@ TEST_CASE("recommend: a two_tower whose user is an id suggests for its users by 
   REQUIRE(best.size() == kItems - 8);
   for (const Choice& choice : best) {
     CHECK_FALSE(Has(3, std::stoi(recommender->predictor().NameOf(choice.id).substr(1))));
+  }
+}
+
+// Users as `user` says, in rows whose users are called by `prefix` and a number.
+SavedJob SaveUsers(const DataFiles& files, const std::string& user, const std::string& prefix,
+                   const std::string& data = "path: rows.csv") {
+  files.Write("rows.csv", absl::StrReplaceAll(Rows(), {{"\nu", "\n" + prefix}}));
+  return TrainAndSave(
+      files,
+      absl::StrCat("name: pairs\ndataset: {", data, "}\nfeatures:\n",
+                   "  - {name: item, kind: categorical}\n  - {name: user, kind: categorical, ",
+                   user, "}\nsplit: {test_path: rows.csv}\ntrain: {batch_size: 16}\n",
+                   "model: {kind: two_tower, dim: 4, user: {features: [user]}, ",
+                   "item: {feature: item}}\n"));
+}
+
+TEST_CASE("recommend: what a user has is left out where users are ids or hashes", "[predict]") {
+  struct Kind {
+    std::string user, prefix;
+    bool named;
+  };
+  const std::vector<Kind> kinds = {{"id: hash", "u", false},
+                                   {"id: hash, keep_names: true", "u", true},
+                                   {"id: raw", "9000000000", true}};
+  for (const Kind& kind : kinds) {
+    CAPTURE(kind.user);
+    const DataFiles files;
+    const SavedJob saved = SaveUsers(files, kind.user, kind.prefix);
+    const auto recommender = Must(Recommender::Load(saved.directory));
+    for (int user = 0; user < kUsers; ++user) {
+      const std::string name = absl::StrCat(kind.prefix, user);
+      CAPTURE(name);
+      const std::vector<Recommender::Whom> same = {Must(recommender->User(name)),
+                                                   Must(recommender->WithValues({RawValue(name)}))};
+      for (const auto& best : Must(recommender->RecommendTo(same, {.top = 50}))) {
+        REQUIRE(best.size() == kItems - 8);
+        for (const Choice& choice : best) {
+          const std::string item = recommender->predictor().NameOf(choice.id);
+          CHECK_FALSE(Has(user, std::stoi(item.substr(1))));
+        }
+      }
+      CHECK(Must(recommender->RecommendTo(same, {.top = 50, .include_known = true}))[0].size() ==
+            kItems);
+    }
+    CHECK(absl::IsNotFound(recommender->User("7").status()));
+    CHECK(absl::IsNotFound(recommender->WithValues({RawValue("7")}).status()));
+    const auto users = recommender->Users();
+    CHECK(users.ok() == kind.named);
+    if (kind.named) CHECK((*users)->size() == kUsers);
+    if (!kind.named) CHECK_THAT(std::string(users.status().message()), Contains("keep_names"));
+  }
+}
+
+TEST_CASE(
+    "recommend: whose users share buckets, or whose data streamed, suggests only what may be "
+    "known",
+    "[predict]") {
+  for (const auto& [user, data] : std::map<std::string, std::string>{
+           {"hash_buckets: 3", "path: rows.csv"},
+           {"hash_buckets: 3, keep_names: true", "path: rows.csv"},
+           {"id: hash", "path: rows.csv, streaming: true"},
+           {"id: hash, keep_names: true", "path: rows.csv, streaming: true"}}) {
+    CAPTURE(user, data);
+    const DataFiles files;
+    const SavedJob saved = SaveUsers(files, user, "u", data);
+    const auto recommender = Must(Recommender::Load(saved.directory));
+    const bool named = absl::StrContains(user, "keep_names");
+    CHECK(recommender->Users().ok() == named);
+    for (const auto& whom : {recommender->User("u1"), recommender->WithValues({RawValue("u1")})}) {
+      REQUIRE(whom.ok());
+      const auto refused = recommender->RecommendTo({&*whom, 1}, {.top = 3});
+      CHECK(absl::IsFailedPrecondition(refused.status()));
+      CHECK_THAT(std::string(refused.status().message()), Contains("--include-known"));
+      const auto all =
+          Must(recommender->RecommendTo({&*whom, 1}, {.top = 50, .include_known = true}));
+      CHECK(all[0].size() == kItems);
+    }
+    CHECK(recommender->User("nobody").ok() == !named);
   }
 }
 

@@ -140,6 +140,23 @@ TEST_CASE("serve: :recommend for users of a matrix_factorization, by name and by
   }
 }
 
+TEST_CASE("serve: whose users share buckets, :recommend wants to be asked for what is known, too",
+          "[serve]") {
+  const Served s(
+      "name: pairs\ndataset: {path: rows.csv}\nfeatures:\n"
+      "  - {name: user, kind: categorical, hash_buckets: 3}\n"
+      "  - {name: item, kind: categorical}\nsplit: {test: 0.1}\ntrain: {batch_size: 32}\n"
+      "model: {kind: two_tower, dim: 4, user: {features: [user]}, item: {feature: item}}\n");
+  json request = {{"instances", {{{"values", {{"user", "u3"}}}}}}};
+  const Answer refused = s.Ask(request);
+  CHECK(refused.status == 400);
+  CHECK_THAT(refused.body, Contains("exclude_known"));
+  request["exclude_known"] = false;
+  const Answer answer = s.Ask(request);
+  CAPTURE(answer.body);
+  CHECK(answer.status == 200);
+}
+
 TEST_CASE("serve: :recommend for someone who is described by values", "[serve]") {
   const Served s(
       "name: pairs\ndataset: {path: rows.csv}\nfeatures:\n  - {name: item, kind: categorical}\n"
