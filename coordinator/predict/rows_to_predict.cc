@@ -47,6 +47,12 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
       spec.mutable_csv()->set_quoting(true);
     }
   }
+  // Asked for by name, a csv has a header also where the job's files have none.
+  if (format == "csv" && !spec.csv().header()) {
+    spec.mutable_csv()->set_header(true);
+    spec.mutable_csv()->clear_columns();
+    spec.mutable_csv()->clear_skip_lines();
+  }
   if (wanted == "jsonl" && job.dataset.format() != wanted) {
     // JSON lines have neither a header nor separators; missing_values still apply.
     proto::CsvOptions options;

@@ -217,6 +217,41 @@ TEST_CASE("predict: rows and predictions are CSV or JSON lines, and say the same
   CHECK(t.Predict({"--input", csv, "--format", "xml"}).code == 2);
 }
 
+TEST_CASE("predict: rows of a job without a header have none, unless csv is asked for",
+          "[predict]") {
+  const DataFiles files;
+  std::string table = "120,3\n";
+  for (int i = 0; i < 120; ++i) {
+    absl::StrAppend(&table, i % 7, ",", i % 2 == 0 ? "red" : "blue", ",", i % 2, "\n");
+  }
+  files.Write("table.csv", table);
+  const std::string job = files.Write(
+      "job.yaml",
+      "name: t\ndataset: {path: table.csv, skip_lines: 1, columns: [size, color, good]}\n"
+      "features:\n  - {name: size, kind: numeric}\n  - {name: color, kind: categorical}\n"
+      "label: {column: good}\nmodel: {kind: logistic_regression}\ntrain: {batch_size: 16}\n");
+  const std::string model = files.Path("model");
+  const auto trained = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto predict = [&](const std::string& rows, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"predict", "--model-dir", model, "--input",
+                                          files.Write("rows.csv", rows)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Coxswain(arguments);
+  };
+  const auto bare = predict("2,3\n1,red,0\n5,blue,1\n", {});
+  INFO(bare.err);
+  REQUIRE(bare.code == 0);
+  CHECK(Lines(bare.out).size() == 3);
+  const std::vector<std::string> csv = {"--input-format", "csv"};
+  CHECK(predict("color,size\nred,1\nblue,5\n", csv).out == bare.out);
+  CHECK(predict("good,more,size,color\n0,x,1,red\n1,y,5,blue\n", csv).out == bare.out);
+  const auto none = predict("1,red,0\n5,blue,1\n", csv);
+  CHECK(none.code == 2);
+  CHECK_THAT(none.err, Contains("wanted a column"));
+}
+
 TEST_CASE("predict: an output costs nobody a file", "[predict]") {
   const Trained t;
   const std::string before = Content(t.test_file);
