@@ -60,7 +60,10 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
     *options.mutable_missing_values() = spec.csv().missing_values();
     *spec.mutable_csv() = std::move(options);
   }
-  spec.clear_label();
+  // What stands in the place of a label that is a text is not looked at, see RowReader::Create.
+  const bool text = !spec.label().feature().empty() || spec.label().positive_values_size() > 0;
+  const bool in_line = spec.format() == "libsvm" || spec.format() == "libffm";
+  if (!text || !in_line) spec.clear_label();
   spec.clear_labels();
   spec.clear_query();
   spec.clear_split();

@@ -27,7 +27,21 @@ absl::string_view NextToken(absl::string_view* rest) {
   return token;
 }
 
+bool ParseFloat(absl::string_view text, float* number) {
+  double value = 0;
+  if (!ParseNumber(text, &value) || std::fabs(value) > std::numeric_limits<float>::max()) {
+    return false;
+  }
+  *number = static_cast<float>(value);
+  return true;
+}
+
 }  // namespace
+
+bool IsNumberLabel(absl::string_view word) {
+  float number = 0;
+  return ParseFloat(word, &number);
+}
 
 absl::StatusOr<std::unique_ptr<LibsvmReader>> LibsvmReader::Open(const std::string& path,
                                                                  LibsvmFormat format) {
@@ -47,6 +61,8 @@ absl::StatusOr<bool> LibsvmReader::Next() {
     if (format_.label_optional && absl::StrContains(label_, ':')) {
       if (!absl::StartsWith(label_, kQuery)) RETURN_IF_ERROR(ParsePair(label_));
       label_ = absl::string_view();
+    } else if (format_.label_is_number && !IsNumberLabel(label_)) {
+      return LabelError(kNumberLabel);
     }
     RETURN_IF_ERROR(ParseQuery(&rest));
     for (absl::string_view token = NextToken(&rest); !token.empty(); token = NextToken(&rest)) {
@@ -87,14 +103,14 @@ absl::Status LibsvmReader::ParsePair(absl::string_view token) {
                                   : absl::StrCat("an index of at least ", first);
     return lines_->Error(line_, token.data(), absl::StrCat("wanted ", range, ", found ", index));
   }
-  double value = 0;
+  float value = 0;
   const absl::string_view text = token.substr(colon + 1);
-  if (!ParseNumber(text, &value) || std::fabs(value) > std::numeric_limits<float>::max()) {
+  if (!ParseFloat(text, &value)) {
     return lines_->Error(line_, text.data(),
                          absl::StrCat("wanted a finite number, found ", Quoted(text)));
   }
   ids_.push_back(id);
-  weights_.push_back(static_cast<float>(value));
+  weights_.push_back(value);
   return absl::OkStatus();
 }
 

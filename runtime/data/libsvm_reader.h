@@ -17,11 +17,17 @@
 
 namespace coxswain::data {
 
+// What the first word of a line is where the label is a number, whether somebody wants it or not.
+inline constexpr char kNumberLabel[] = "a finite number (f32)";
+bool IsNumberLabel(absl::string_view word);
+
 struct LibsvmFormat {
   int64_t features = 0;     // indices are 1..features, or 0..features-1; 0: as many as there are
   bool zero_based = false;  // the first index is 0
   // A line may begin with its first pair: rows that have no label yet.
   bool label_optional = false;
+  // The label is a number, whether somebody looks at it or not.
+  bool label_is_number = false;
   // Behind the label stands "qid:" and what names the row's query. Where rows have no label yet,
   // it may stand there and is not looked at.
   bool query = false;

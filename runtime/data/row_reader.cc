@@ -90,8 +90,13 @@ absl::StatusOr<RowReader> RowReader::Create(const DatasetSpec& spec, const Datas
     // A feature's number keeps its samples apart, also where others are left out.
     reader.sample_index_.push_back(static_cast<uint64_t>(i));
   }
-  // Not before CheckSpec, which fills in the label of some formats.
+  // Not before CheckSpec, which fills in the label of some formats. Where it is a number, a label
+  // without a column says so: lines that begin with it are read past it, and not past anything.
+  const bool number = !checked.label().column().empty() &&
+                      checked.label().positive_values().empty() &&
+                      checked.label().value_separator().empty();
   checked.clear_label();
+  if (number) checked.mutable_label();
   checked.clear_labels();
   checked.clear_query();
   checked.clear_split();

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -250,6 +251,46 @@ TEST_CASE("predict: rows of a job without a header have none, unless csv is aske
   const auto none = predict("1,red,0\n5,blue,1\n", csv);
   CHECK(none.code == 2);
   CHECK_THAT(none.err, Contains("wanted a column"));
+}
+
+TEST_CASE("predict: what is no label of libsvm or libffm is told, and not passed over",
+          "[predict]") {
+  for (const auto& [format, pair, label] :
+       {std::tuple{"libsvm", "1:0.5 3:1", ""}, std::tuple{"libffm", "0:1:0.5 1:3:1", ""},
+        std::tuple{"libsvm", "1:0.5 3:1", "label: {positive_values: [good]}\n"}}) {
+    CAPTURE(format, label);
+    const DataFiles files;
+    const bool text = *label != 0;
+    std::string rows;
+    for (int i = 0; i < 40; ++i) {
+      absl::StrAppend(&rows, i % 2 == 0 ? (text ? "good " : "1 ") : (text ? "bad " : "0 "), pair,
+                      "\n");
+    }
+    files.Write("rows.txt", rows);
+    const bool ffm = std::string(format) == "libffm";
+    const std::string job = files.Write(
+        "job.yaml",
+        absl::StrCat("name: t\ndataset: {format: ", format, ", path: rows.txt",
+                     ffm ? "}\nfeatures:\n  - {name: a, column: \"0\", kind: categorical}\n"
+                         : ", feature_count: 4}\n",
+                     label, "model: {kind: logistic_regression}\ntrain: {batch_size: 16}\n"));
+    const std::string model = files.Path("model");
+    const auto trained = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model});
+    INFO(trained.err);
+    REQUIRE(trained.code == 0);
+    const auto predict = [&](const std::string& lines) {
+      return Coxswain({"predict", "--model-dir", model, "--input", files.Write("new.txt", lines)});
+    };
+    const std::string good = absl::StrCat("-1 ", pair, "\n");
+    CHECK(Lines(predict(good + good).out).size() == 3);
+    const auto csv = predict(good + "age,city,income\n");
+    CAPTURE(csv.out, csv.err);
+    CHECK(csv.code == (text ? 0 : 2));
+    if (!text) {
+      CHECK_THAT(csv.err, Contains("new.txt:2:1: label: wanted a finite number (f32), found "
+                                   "\"age,city,income\""));
+    }
+  }
 }
 
 TEST_CASE("predict: an output costs nobody a file", "[predict]") {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/formats/format_list.h"
+#include "runtime/data/libsvm_reader.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 #include "runtime/data/table_rows.h"
@@ -60,6 +61,7 @@ class FfmRows {
   std::vector<Field> fields_;  // the fields to read, by name; the label is a field too
   std::map<int64_t, size_t> by_number_;
   std::vector<Target> targets_;
+  bool label_is_number_;  // and nobody looks at it
 };
 
 FfmRows::FfmRows(const DatasetSpec& spec, LineReader* lines, TableRows* rows)
@@ -78,6 +80,7 @@ FfmRows::FfmRows(const DatasetSpec& spec, LineReader* lines, TableRows* rows)
     targets_.push_back(
         {static_cast<size_t>(at - fields_.begin()), WhatTakes(spec, binding), binding.sink.get()});
   }
+  label_is_number_ = names.count(kLabel) == 0 && spec.has_label() && spec.label().column().empty();
 }
 
 FfmRows::Takes FfmRows::WhatTakes(const DatasetSpec& spec, const TableRows::Binding& binding) {
@@ -163,6 +166,10 @@ absl::Status FfmRows::ReadLine(absl::string_view line) {
       continue;
     }
     label = false;
+    if (label_is_number_ && !IsNumberLabel(word)) {
+      return lines_.Error(line, word.data(),
+                          absl::StrCat("label: wanted ", kNumberLabel, ", found ", Quoted(word)));
+    }
     for (Field& field : fields_) {
       if (field.name == kLabel) field.pairs = std::string(word);
     }

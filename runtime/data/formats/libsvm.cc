@@ -98,8 +98,9 @@ class Libsvm final : public DataFormat {
           Alternatives(binding.column, {kLibsvmLabel, kLibsvmFeatures})));
     }
     ASSIGN_OR_RETURN(std::unique_ptr<LibsvmReader> reader,
-                     LibsvmReader::Open(path, {spec.libsvm_features(), spec.zero_based(),
-                                               /*label_optional=*/false, HasQuery(spec)}));
+                     LibsvmReader::Open(path, {.features = spec.libsvm_features(),
+                                               .zero_based = spec.zero_based(),
+                                               .query = HasQuery(spec)}));
     RETURN_IF_ERROR(ReadExamples(reader.get(), HasQuery(spec), rows));
     rows->AddContent(reader->content_hash());
     return absl::OkStatus();
@@ -109,8 +110,11 @@ class Libsvm final : public DataFormat {
     LibsvmReader reader(
         std::make_unique<LineReader>(InputFile::OfBytes(block.path, std::move(block.bytes)),
                                      block.first_line),
-        {spec.libsvm_features(), spec.zero_based(), /*label_optional=*/rows->bindings().empty(),
-         HasQuery(spec)});
+        {.features = spec.libsvm_features(),
+         .zero_based = spec.zero_based(),
+         .label_optional = rows->bindings().empty(),
+         .label_is_number = rows->bindings().empty() && spec.has_label(),
+         .query = HasQuery(spec)});
     return ReadExamples(&reader, HasQuery(spec), rows);
   }
 };
