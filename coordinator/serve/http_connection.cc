@@ -50,6 +50,7 @@ void AddressOf(const sockaddr_storage& address, std::string* ip, int* port) {
 bool HttpConnection::WaitForRequest(const std::function<bool()>& ending) {
   writing_ = ran_out_ = too_large_ = false;
   in_head_ = true;
+  head_.clear();
   left_ = limits_.head_bytes;
   const auto until = Clock::now() + limits_.idle;
   bool there = begin_ < end_;  // the next request arrived with the last one
@@ -90,6 +91,7 @@ ssize_t HttpConnection::read(char* out, size_t size) {
   }
   const size_t count = std::min({size, end_ - begin_, left_});
   std::memcpy(out, buffer_.data() + begin_, count);
+  if (in_head_) head_.append(out, count);
   begin_ += count;
   left_ -= count;
   return static_cast<ssize_t>(count);

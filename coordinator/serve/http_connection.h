@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "httplib.h"
 
@@ -38,6 +39,9 @@ class HttpConnection final : public httplib::Stream {
     in_head_ = false;
     left_ = bytes;
   }
+  bool in_head() const { return in_head_; }
+  // What was read of the first line and the headers.
+  const std::string& head() const { return head_; }
   // Whether the first line and the headers, or the rest of the request, had more bytes than are
   // allowed. The connection cannot be used any more.
   bool head_too_large() const { return too_large_ && in_head_; }
@@ -45,6 +49,12 @@ class HttpConnection final : public httplib::Stream {
   // What is left of the request will not be read: the connection ends with its answer.
   void GiveUp() { given_up_ = true; }
   bool given_up() const { return given_up_; }
+  // Gives up a request that is not looked at: the answer is why.
+  void Refuse(std::string why) {
+    refusal_ = std::move(why);
+    GiveUp();
+  }
+  const std::string& refusal() const { return refusal_; }  // empty: it is looked at
   // Ends the connection's sending, and drops what the client still sends: if the socket were closed
   // with unread bytes in it, the system would reset the connection, and the client might not
   // see its answer. Takes at most a second.
@@ -75,6 +85,7 @@ class HttpConnection final : public httplib::Stream {
   bool in_head_ = true;
   bool too_large_ = false;
   bool given_up_ = false;
+  std::string head_, refusal_;
   size_t left_ = 0;                      // bytes that the request may still have
   std::array<char, 16 << 10> buffer_{};  // the library reads lines byte by byte
   size_t begin_ = 0, end_ = 0;           // the range of unread bytes

@@ -19,8 +19,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/serve/http_connection.h"
+#include "coordinator/serve/http_head.h"
 #include "coordinator/serve/json_rows.h"
 #include "httplib.h"
+#include "runtime/data/names.h"
 
 namespace coxswain::serve {
 namespace {
@@ -32,6 +34,7 @@ constexpr size_t kHeadBytes = 64 << 10;
 constexpr size_t kAnyBytes = std::numeric_limits<size_t>::max();
 constexpr int kTooSlow = 408;
 constexpr int kTooLarge = 413;
+constexpr int kUnknownEncoding = 415;
 constexpr int kHeadTooLarge = 431;
 
 // A fixed number of threads, and a short queue. When it is full, the thread that accepts
@@ -100,17 +103,23 @@ const char* Phrase(int status) {
   }
 }
 
-// Requests that the library itself refuses.
-const char* Reason(int status, const httplib::Request& request) {
+std::string BodyTooLarge(size_t max) {
+  return absl::StrCat("the body is larger than the server takes, which is ", max,
+                      " bytes (--max-body)");
+}
+
+// Requests that the library itself refuses. `max_body`: bytes.
+std::string Reason(int status, const httplib::Request& request, size_t max_body) {
   switch (status) {
     case 400:
-      return "the request is not HTTP, or is cut off";
+      return "the request does not begin as one of HTTP/1.1 does (METHOD /path HTTP/1.1, and "
+             "headers), or is cut off";
     case 404:
       return "there is nothing at this path for this method";
     case kTooSlow:
       return "the request took too long to come";
     case kTooLarge:
-      return "the body is larger than the server takes";
+      return BodyTooLarge(max_body);
     case 414:
       return "the path is too long";
     case 415:
@@ -151,13 +160,34 @@ int Broken(const HttpConnection& connection) {
   return connection.ran_out() ? kTooSlow : 0;
 }
 
+// Whether the library can unpack a body of this Content-Encoding. (It takes others for no packing.)
+bool CanUnpack(const std::string& encoding) {
+  return encoding.empty() || absl::EqualsIgnoreCase(encoding, "identity") || encoding == "gzip" ||
+         encoding == "deflate" || encoding == "br";
+}
+
 // Reads a body of at most `max` bytes, also when it comes in chunks or compressed. False: it is
-// larger, or cut off; `status` says so then. (The library's own limit only goes by Content-Length.)
+// larger, or cannot be read; the response says so then. (The library's own limit only goes by
+// Content-Length.)
 bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read, size_t max,
-              std::string* body, int* status) {
+              std::string* body, httplib::Response* response) {
   // With neither header there is no body. The library would read until the client hangs up.
   if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
     return true;
+  }
+  const auto refuse = [response](int status, const std::string& why) {
+    response->status = status;
+    response->set_content(ErrorBody(why), "application/json");
+    if (serving != nullptr) serving->GiveUp();
+    return false;
+  };
+  const std::string encoding = request.get_header_value("Content-Encoding");
+  if (!CanUnpack(encoding)) {
+    return refuse(
+        kUnknownEncoding,
+        absl::StrCat("Content-Encoding: wanted gzip, deflate or br, or a body that is not "
+                     "compressed, found ",
+                     data::Quoted(encoding)));
   }
   bool fits = true;
   const bool whole = read([&](const char* data, size_t size) {
@@ -166,24 +196,24 @@ bool ReadBody(const httplib::Request& request, const httplib::ContentReader& rea
     return fits;
   });
   if (whole) return true;
-  if (!fits) *status = kTooLarge;
-  if (*status < 400) *status = 400;
-  if (serving != nullptr) serving->GiveUp();
-  return false;
+  const int broken = serving == nullptr ? 0 : Broken(*serving);
+  if (broken != 0) return refuse(broken, Reason(broken, request, max));
+  if (!fits || response->status == kTooLarge) return refuse(kTooLarge, BodyTooLarge(max));
+  const bool packed = !encoding.empty() && !absl::EqualsIgnoreCase(encoding, "identity");
+  if (!packed) return refuse(400, "the body is shorter than its length, or is cut off");
+  return refuse(400, absl::StrCat("the body cannot be unpacked as ", encoding,
+                                  ", which Content-Encoding says, or is cut off"));
 }
 
 // Whether bytes may follow its headers that are not read as its body. Read as the next request,
 // they would be one that a proxy in front has never seen.
-bool EndIsUnclear(const httplib::Request& request) {
-  const bool chunked = request.has_header("Transfer-Encoding");
-  const size_t lengths = request.get_header_value_count("Content-Length");
-  if (lengths > 1 || (lengths == 1 && chunked)) return true;
+bool BodyStaysUnread(const httplib::Request& request) {
   const std::string& method = request.method;
   const bool is_read =
       method == "POST" || method == "PUT" || method == "PATCH" || method == "DELETE";
-  const bool has_body =
-      chunked || (lengths == 1 && request.get_header_value("Content-Length") != "0");
-  return has_body && !is_read;
+  const bool has_length =
+      request.has_header("Content-Length") && request.get_header_value("Content-Length") != "0";
+  return !is_read && (has_length || request.has_header("Transfer-Encoding"));
 }
 
 // The library's server, on connections whose requests end in time and are not too large.
@@ -205,6 +235,8 @@ class BoundedServer final : public httplib::Server {
                              [this](httplib::Request& request) { Prepare(&request); });
       const int broken = Broken(connection);
       if (broken != 0 && !connection.answered()) Tell(&connection, broken);
+      // The library went no further than the head; what follows is no request either.
+      if (connection.in_head()) connection.GiveUp();
       if (!good || closed || broken != 0 || connection.given_up()) break;
     }
     serving = nullptr;
@@ -225,12 +257,19 @@ class BoundedServer final : public httplib::Server {
     request->ranges.clear();
     // A form is no request of ours: its parts are not to be gathered, but refused as a body.
     if (request->is_multipart_form_data()) request->headers.erase("Content-Type");
-    if (EndIsUnclear(*request)) serving->GiveUp();
+    if (const absl::Status head = CheckHead(serving->head()); !head.ok()) {
+      serving->Refuse(std::string(head.message()));
+    } else if (BodyStaysUnread(*request)) {
+      serving->GiveUp();
+    }
+    if (!serving->given_up()) return;
+    request->headers.erase("Connection");
+    request->set_header("Connection", "close");  // so that the answer has it
   }
 
   // The library sends no error to a client that has not sent the first line.
-  static void Tell(HttpConnection* connection, int status) {
-    const std::string body = ErrorBody(Reason(status, httplib::Request()));
+  void Tell(HttpConnection* connection, int status) const {
+    const std::string body = ErrorBody(Reason(status, httplib::Request(), max_body_));
     const std::string answer = absl::StrCat(
         "HTTP/1.1 ", status, " ", Phrase(status), "\r\nConnection: close\r\n",
         "Content-Type: application/json\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
@@ -263,7 +302,7 @@ class HttpServer::Impl {
                                const httplib::Request& request, httplib::Response& response,
                                const httplib::ContentReader& read) {
       std::string body;
-      if (ReadBody(request, read, max, &body, &response.status)) {
+      if (ReadBody(request, read, max, &body, &response)) {
         answer(request, body, &response);
       }
     };
@@ -274,11 +313,23 @@ class HttpServer::Impl {
     server.Put(".*", with_body);
     server.Patch(".*", with_body);
     server.Delete(".*", with_body);
-    server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
+    server.set_pre_routing_handler([](const httplib::Request&, httplib::Response& response) {
+      using Done = httplib::Server::HandlerResponse;
+      if (serving == nullptr || serving->refusal().empty()) return Done::Unhandled;
+      response.status = 400;
+      response.set_content(ErrorBody(serving->refusal()), "application/json");
+      return Done::Handled;
+    });
+    server.set_error_handler([max = options.max_body_bytes](const httplib::Request& request,
+                                                            httplib::Response& response) {
+      const bool ends = serving != nullptr && (serving->in_head() || serving->given_up());
+      if (ends && request.get_header_value("Connection") != "close") {
+        response.set_header("Connection", "close");
+      }
       if (!response.body.empty()) return;
       const int broken = serving == nullptr ? 0 : Broken(*serving);
       if (broken != 0) response.status = broken;
-      response.set_content(ErrorBody(Reason(response.status, request)), "application/json");
+      response.set_content(ErrorBody(Reason(response.status, request, max)), "application/json");
     });
     server.set_exception_handler(
         [](const httplib::Request&, httplib::Response& response, std::exception_ptr) {

@@ -315,6 +315,80 @@ TEST_CASE("serve: what follows a request that has no body to read is no request"
                 absl::StrCat("0\r\n\r\n", hidden)) == 1);
 }
 
+// The answer to `head` and what follows it; checks that there is one, and that the connection ends.
+json RefusedByOneAnswer(int port, const std::string& head, const std::string& status) {
+  const std::string hidden = "GET /v1/models/m HTTP/1.1\r\n\r\n";
+  const std::string text =
+      SlowClient(port).SendUntilAnswered(absl::StrCat(head, "\r\n\r\n", hidden), ' ');
+  INFO(head << ": " << text);
+  CHECK_THAT(text, Contains(absl::StrCat("HTTP/1.1 ", status, " ")) &&
+                       Contains("Connection: close\r\n") && !Contains("model_version_status"));
+  CHECK(text.rfind("HTTP/1.1 4") == 0);
+  const size_t body = text.find("\r\n\r\n");
+  REQUIRE(body != std::string::npos);
+  return json::parse(text.substr(body))["error"];
+}
+
+TEST_CASE("serve: a request whose end is not clear is refused, and its connection ends",
+          "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const Running running(&service, {.timeout = absl::Seconds(60), .request = absl::Seconds(60)});
+  const std::string post = absl::StrCat("POST ", kPredict, " HTTP/1.1\r\n");
+  for (const auto& [headers, says] : std::vector<std::pair<std::string, std::string>>{
+           {"Content-Length: abc", "wanted a number of bytes, found \"abc\""},
+           {"Content-Length: -5", "found \"-5\""},
+           {"Content-Length: +5", "found \"+5\""},
+           {"Content-Length: 0x5", "found \"0x5\""},
+           {"Content-Length: %35", "found \"%35\""},
+           {"Content-Length: 5, 5", "found \"5, 5\""},
+           {"Content-Length:", "found \"\""},
+           {"Content-Length: 18446744073709551616", "wanted a number of bytes"},
+           {"Content-Length: 3\r\nContent-Length: 4", "Content-Length twice, 3 and 4"},
+           {"Content-Length: 3\r\nTransfer-Encoding: chunked", "where it ends is not clear"},
+           {"Transfer-Encoding: gzip, chunked", "wanted chunked, and nothing else"},
+           {"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "wanted chunked"},
+           {"Content-Length : 3", "wanted a header"},
+           {" Content-Length: 3", "wanted a header"},
+           {"Content-Length 3", "wanted a header"},
+           {"X: y\nContent-Length: 3", "wanted a header"}}) {
+    CAPTURE(headers);
+    CHECK_THAT(RefusedByOneAnswer(running.port(), post + headers, "400"), Contains(says));
+  }
+  for (const char* line :
+       {"GARBAGE", "GARBAGE\r\nGARBAGE", "GET /healthz", "GET /healthz HTTP/9"}) {
+    CHECK_THAT(RefusedByOneAnswer(running.port(), line, "400"), Contains("HTTP/1.1"));
+  }
+  // The same length twice is clear.
+  const std::string row = kOneRow, length = absl::StrCat("Content-Length: ", row.size(), "\r\n");
+  CHECK_THAT(SlowClient(running.port())
+                 .SendUntilAnswered(
+                     absl::StrCat(post, length, length, "Connection: close\r\n\r\n", row), ' '),
+             Contains("HTTP/1.1 200 "));
+}
+
+TEST_CASE("serve: a body that is too large or packed in another way is told with what is taken",
+          "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const Running running(&service, {.max_body_bytes = 1000});
+  httplib::Client client("127.0.0.1", running.port());
+  const auto said = [&](const std::string& encoding, const std::string& body, int status) {
+    const auto answer =
+        client.Post(kPredict, {{"Content-Encoding", encoding}}, body, "application/json");
+    REQUIRE(answer);
+    INFO(answer->body);
+    CHECK(answer->status == status);
+    return json::parse(answer->body)["error"].get<std::string>();
+  };
+  CHECK_THAT(said("identity", std::string(2000, ' '), 413),
+             Contains("1000 bytes") && Contains("--max-body"));
+  CHECK_THAT(said("gzip", "this is no gzip", 400), Contains("cannot be unpacked as gzip"));
+  CHECK_THAT(said("br", "this is no brotli", 400), Contains("cannot be unpacked as br"));
+  CHECK_THAT(said("zstd", kOneRow, 415),
+             Contains("wanted gzip, deflate or br") && Contains("\"zstd\""));
+}
+
 TEST_CASE("serve: an answer is whole, whatever ranges of it are wanted", "[serve]") {
   const Served served;
   ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
