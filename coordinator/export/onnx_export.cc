@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/job/model_kind.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/attr.h"
 #include "runtime/graph/graph.h"
@@ -345,6 +347,12 @@ absl::StatusOr<OnnxFile> Exporter::Run(const OnnxOptions& options) {
 }  // namespace
 
 absl::StatusOr<OnnxFile> ToOnnx(const predict::Predictor& predictor, const OnnxOptions& options) {
+  // Of its attention hardly an op has a counterpart: which one comes first says nothing to anyone.
+  if (job::KindOf(*predictor.job().model).name == absl::string_view("sasrec")) {
+    return absl::FailedPreconditionError(
+        "a sasrec cannot be exported to ONNX yet; `coxswain predict` and `coxswain serve` answer "
+        "with it");
+  }
   return Exporter(predictor).Run(options);
 }
 

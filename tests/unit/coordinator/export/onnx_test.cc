@@ -265,5 +265,21 @@ TEST_CASE("onnx: what the format cannot express is refused, and says what", "[ex
   CHECK_THAT(std::string(refused.status().message()), Contains("hash table"));
 }
 
+TEST_CASE("onnx: that a sasrec cannot be exported is said of the model, not of one of its ops",
+          "[export]") {
+  const DataFiles files;
+  files.Write("visits.csv", "user,item,time\nu,c,1\nv,b,1\nu,a,2\nv,c,2\nu,b,3\nv,a,3\n");
+  const SavedJob saved = TrainAndSave(
+      files,
+      "dataset: {path: visits.csv}\nfeatures:\n  - {name: item, kind: categorical}\n"
+      "  - {name: seen, kind: history, history_of: item, group_by: user, by: time, max_values: 3}\n"
+      "split: {holdout_per: user, by: time, holdout_last: true}\ntrain: {batch_size: 2}\n"
+      "model: {kind: sasrec, history: seen, dim: 4}\nloss: {kind: full_softmax}\n");
+  const auto refused = ToOnnx(*Must(predict::Predictor::Load(saved.directory)));
+  CHECK(absl::IsFailedPrecondition(refused.status()));
+  CHECK_THAT(std::string(refused.status().message()),
+             Contains("a sasrec cannot be exported to ONNX yet"));
+}
+
 }  // namespace
 }  // namespace coxswain::exporter
