@@ -56,6 +56,14 @@ int NobodyOf(const std::vector<std::string>& groups, const std::string& where) {
   return groups.empty() ? kExitDone : kExitUsage;
 }
 
+// An answer without items is no failure, but the reason is told.
+void NothingLeft(const std::string& whom, const RecommendFlags& flags) {
+  const char* const why =
+      flags.include_known ? "" : ": all items are known; --include-known suggests them, too";
+  std::fprintf(stderr, "note: there is nothing to suggest%s%s\n",
+               whom.empty() ? "" : absl::StrCat(" to '", whom, "'").c_str(), why);
+}
+
 std::string WhereUsersAre(const Recommender& recommender) {
   const std::string named = job::UserOf(recommender.predictor().job());
   if (!named.empty()) {
@@ -85,6 +93,7 @@ int PrintForUsers(const Recommender& recommender, const RecommendFlags& flags) {
     for (const Choice& choice : (*all)[i]) {
       suggestions[i].items.push_back(recommender.predictor().NameOf(choice.id));
     }
+    if ((*all)[i].empty()) NothingLeft(suggestions[i].group, flags);
   }
   std::printf("%s", FormatSuggestions(suggestions).c_str());
   return NobodyOf(unknown, WhereUsersAre(recommender));
@@ -156,6 +165,7 @@ int PrintFor(const Recommender& recommender, const absl::StatusOr<Recommender::W
   for (const Choice& choice : (*all)[0]) {
     std::printf("%s\n", recommender.predictor().NameOf(choice.id).c_str());
   }
+  if ((*all)[0].empty()) NothingLeft("", flags);
   return kExitDone;
 }
 

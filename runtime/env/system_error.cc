@@ -20,6 +20,8 @@ absl::Status SystemError(int error, absl::string_view action, const std::string&
     case EDQUOT:
     case EMFILE:
       return absl::ResourceExhaustedError(text);
+    case ENOTDIR:  // a file is where a directory should be
+      return absl::FailedPreconditionError(text);
     default:
       return absl::InternalError(text);
   }

@@ -9,8 +9,8 @@
 namespace coxswain::env {
 
 // "cannot <action> <path>: <the system's reason>". ENOENT is NotFound; EACCES, EPERM and EROFS are
-// PermissionDenied; a full disk, a quota and too many open files ResourceExhausted; the rest
-// Internal.
+// PermissionDenied; ENOTDIR FailedPrecondition; a full disk, a quota and too many open files
+// ResourceExhausted; the rest Internal.
 absl::Status SystemError(int error, absl::string_view action, const std::string& path);
 
 }  // namespace coxswain::env

@@ -27,8 +27,8 @@ std::string Rows() {
 }
 
 // Returns the model's directory; the data is gone.
-std::string Trained(const DataFiles& files, const std::string& text) {
-  files.Write("rows.csv", Rows());
+std::string Trained(const DataFiles& files, const std::string& text, const std::string& more = "") {
+  files.Write("rows.csv", Rows() + more);
   const std::string model = files.Path("model");
   const auto trained =
       Coxswain({"train", files.Write("job.yaml", text), "--local", "1x1", "--model-dir", model});
@@ -84,6 +84,41 @@ TEST_CASE("recommend: a matrix_factorization, for one user, all of them, and on 
   CHECK(nobody.code == 2);
   CHECK_THAT(nobody.err, Contains("'nobody'") && Contains("'user'"));
   CHECK(ask({"--items", "i1"}).code == 2);
+}
+
+TEST_CASE("recommend: that a user has everything is told, and no empty answer", "[model]") {
+  const DataFiles files;
+  std::string rows;
+  for (int item = 0; item < 20; ++item) absl::StrAppend(&rows, "all,i", item, ",1,30,c1\n");
+  const std::string model = Trained(
+      files,
+      "name: stars\ndataset: {path: rows.csv}\nfeatures:\n  - {name: user, kind: categorical}\n"
+      "  - {name: item, kind: categorical}\n"
+      "model: {kind: two_tower, user: {features: [user]}, item: {feature: item}, dim: 4}\n"
+      "train: {epochs: 1, batch_size: 16}\n",
+      rows);
+  for (const std::vector<std::string>& whom :
+       {std::vector<std::string>{"--user", "all"}, {"--value", "user=all"}}) {
+    std::vector<std::string> arguments = {"recommend", "--model-dir", model};
+    arguments.insert(arguments.end(), whom.begin(), whom.end());
+    const auto nothing = Coxswain(arguments);
+    CAPTURE(nothing.out);
+    CHECK(nothing.code == 0);
+    CHECK_THAT(nothing.err, Contains("nothing to suggest") && Contains("--include-known"));
+    arguments.emplace_back("--include-known");
+    CHECK(Coxswain(arguments).err.empty());
+  }
+}
+
+TEST_CASE("recommend: a file where a model should be is a mistake of the user", "[model]") {
+  const DataFiles files;
+  const std::string plain = files.Write("plain", "x");
+  for (const char* flag : {"--model-dir", "--checkpoint-dir"}) {
+    const auto refused = Coxswain({"recommend", flag, plain, "--batch"});
+    CAPTURE(flag, refused.err);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.err, Contains("Not a directory"));
+  }
 }
 
 TEST_CASE("recommend: --value describes someone to a two_tower of several features", "[model]") {
