@@ -16,11 +16,7 @@ using Input = data::RowReader::Input;
 
 absl::StatusOr<std::string> CellOf(const data::RowReader& reader, const Input& input,
                                    const RawValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    // One value of a list, as it is; a list of pairs is a text.
-    if (input.kind == Input::Kind::kValues) return reader.CellOf(input, {text, 1});
-    return *text;
-  }
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;  // as a field of a file
   if (const auto* integer = std::get_if<int64_t>(&value)) return absl::StrCat(*integer);
   if (const auto* number = std::get_if<double>(&value)) return TextOf(*number);
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
@@ -62,15 +58,15 @@ absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const Raw
   for (size_t r = 0; r < rows.rows.size(); ++r) {
     const std::vector<RawValue>& row = rows.rows[r];
     if (row.size() != rows.columns.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "row ", r + 1, ": wanted ", rows.columns.size(), " values, found ", row.size()));
+      return absl::InvalidArgumentError(absl::StrCat("rows[", r, "]: wanted ", rows.columns.size(),
+                                                     " values, found ", row.size()));
     }
     data::RowReader::Cells& mine = cells.emplace_back();
     for (size_t i = 0; i < places.size(); ++i) {
       auto cell = CellOf(reader, reader.inputs()[i], row[places[i]]);
       if (!cell.ok()) {
         return absl::InvalidArgumentError(absl::StrCat(
-            "row ", r + 1, ": column ", data::Quoted(names[i]), ": ", cell.status().message()));
+            "rows[", r, "]: column ", data::Quoted(names[i]), ": ", cell.status().message()));
       }
       mine.push_back(*std::move(cell));
     }

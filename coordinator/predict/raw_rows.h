@@ -16,7 +16,7 @@ std::string TextOf(double number);
 RawColumn ColumnOf(const data::RowReader::Input& input);
 
 // Errors: NotFound for a column that is missing; InvalidArgument for a row of another width, and,
-// with its row and column, for a value that no cell can hold.
+// with its column, for a value that no cell can hold. They begin with the row: "rows[3]: ...".
 absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const RawRows& rows);
 
 }  // namespace coxswain::predict

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/predict/raw_rows.h"
 #include "runtime/base/status.h"
@@ -229,7 +230,11 @@ absl::StatusOr<std::vector<int64_t>> Recommender::HistoryIn(
 absl::StatusOr<Recommender::Whom> Recommender::WithValues(std::vector<RawValue> values) const {
   Whom whom;
   whom.values = std::move(values);
-  RETURN_IF_ERROR(BatchOf({&whom, 1}).status());
+  if (const auto batch = BatchOf({&whom, 1}); !batch.ok()) {
+    // There is no other row that it could be.
+    return absl::Status(batch.status().code(),
+                        absl::StripPrefix(batch.status().message(), "rows[0]: "));
+  }
   // A user whom the model does not know is no other user: nobody's vector is theirs.
   if (!user_.empty()) {
     const auto* const name = std::get_if<std::string>(whom.values.data());

@@ -32,8 +32,9 @@ bool IsName(absl::string_view text) {
 
 absl::Status CheckLengths(const std::vector<absl::string_view>& lengths) {
   for (const absl::string_view length : lengths) {
-    const bool number = !length.empty() && length.size() <= kMostDigits &&
-                        std::all_of(length.begin(), length.end(), [](char c) { return '0' <= c && c <= '9'; });
+    const bool number =
+        !length.empty() && length.size() <= kMostDigits &&
+        std::all_of(length.begin(), length.end(), [](char c) { return '0' <= c && c <= '9'; });
     if (!number) {
       return Wrong(kLength, ": wanted a number of bytes, found ", data::Quoted(length));
     }
@@ -72,8 +73,7 @@ absl::Status CheckHead(absl::string_view head) {
   RETURN_IF_ERROR(CheckLengths(lengths));
   RETURN_IF_ERROR(CheckCodings(codings));
   if (lengths.empty() || codings.empty()) return absl::OkStatus();
-  return Wrong("the request has both ", kLength, " and ", kCoding,
-               ": where it ends is not clear");
+  return Wrong("the request has both ", kLength, " and ", kCoding, ": where it ends is not clear");
 }
 
 }  // namespace coxswain::serve

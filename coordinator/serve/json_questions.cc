@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/serve/json_object.h"
 #include "coordinator/serve/json_rows.h"
@@ -188,7 +189,10 @@ absl::StatusOr<std::optional<int64_t>> ParseVersionRequest(absl::string_view bod
   if (found == json.end()) return Wrong("wanted \"version\": a number of steps, or \"newest\"");
   if (*found == "newest") return std::optional<int64_t>();
   int64_t version = 0;
-  if (!checkpoint::ReadInteger(*found, &version) || version < 0) {
+  // As a text it is what the status and the answers of :use say.
+  const bool read = found->is_string() ? absl::SimpleAtoi(found->get<std::string>(), &version)
+                                       : checkpoint::ReadInteger(*found, &version);
+  if (!read || version < 0) {
     return Wrong("version: wanted a number of steps, or \"newest\", found ",
                  checkpoint::Shortly(*found));
   }

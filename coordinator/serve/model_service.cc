@@ -1,6 +1,7 @@
 // Health; paths; status and metadata; predictions, suggestions, neighbours; another version.
 #include "coordinator/serve/model_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -128,6 +129,16 @@ int StatusFor(const absl::Status& status) {
 }
 
 Answer Failed(const absl::Status& status) { return Error(StatusFor(status), status.message()); }
+
+// A row that cannot be predicted, called as it is in the request.
+absl::Status InRequest(const absl::Status& status, bool columnar) {
+  absl::string_view rest = status.message();
+  if (!absl::ConsumePrefix(&rest, "rows[")) return status;
+  const absl::string_view row = rest.substr(0, rest.find(']'));
+  rest.remove_prefix(std::min(rest.size(), row.size() + 1));
+  return absl::Status(status.code(), columnar ? absl::StrCat("inputs, row ", row, rest)
+                                              : absl::StrCat("instances[", row, "]", rest));
+}
 
 std::string NotThis(absl::string_view verb) {
   return absl::StrCat("this kind of model has no :", verb);
@@ -279,12 +290,15 @@ Answer ModelService::Predict(const ServedModel& served, absl::string_view body,
   const SavedModel& model = *served.model;
   const auto request = ParsePredictRequest(body, model.columns(), options_.max_rows);
   if (!request.ok()) return Failed(request.status());
+  if (request->top > 0 && !model.predictor().chooses()) {
+    return Error(kBad, "top: this model says a number of each row, and no choice");
+  }
   constexpr int64_t kItems = 10;
   const int64_t top = request->top > 0                           ? request->top
                       : model.says() == SavedModel::Says::kItems ? kItems
                                                                  : 1;
   const auto predictions = model.Predict(request->rows, top);
-  if (!predictions.ok()) return Failed(predictions.status());
+  if (!predictions.ok()) return Failed(InRequest(predictions.status(), request->columnar));
   *rows = static_cast<int64_t>(predictions->size());
   return {kOk, PredictResponse(*predictions, model.says(), request->columnar)};
 }

@@ -206,16 +206,24 @@ absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> nam
   if (!rows.index_lists().empty()) {
     // Such a format has lines of pairs and nothing else.
     ASSIGN_OR_RETURN(const size_t at, find(inputs_[0].column));
-    FileBlock block;
-    block.path = "row";
-    block.first_line = 1;
-    for (const Cells& row : cells) {
-      const std::string line = absl::StrCat("0 ", row[at], "\n");
-      block.bytes.insert(block.bytes.end(), line.begin(), line.end());
+    const auto read = [&](std::string name, absl::Span<const Cells> some) {
+      FileBlock block;
+      block.path = std::move(name);
+      for (const Cells& row : some) {
+        const std::string line = absl::StrCat("0 ", row[at], "\n");
+        block.bytes.insert(block.bytes.end(), line.begin(), line.end());
+      }
+      return ReadBlock(std::move(block));
+    };
+    auto all = read("rows", cells);
+    if (all.ok() && all->rows() == static_cast<int64_t>(cells.size())) return all;
+    for (size_t r = 0; r < cells.size(); ++r) {  // which of them it is
+      const std::string name = absl::StrCat("rows[", r, "]");
+      ASSIGN_OR_RETURN(const InputRows one, read(name, cells.subspan(r, 1)));
+      if (one.rows() == 1) continue;
+      return absl::InvalidArgumentError(absl::StrCat(name, ": a row of pairs holds a line end"));
     }
-    ASSIGN_OR_RETURN(InputRows read, ReadBlock(std::move(block)));
-    if (read.rows() == static_cast<int64_t>(cells.size())) return read;
-    return absl::InvalidArgumentError("a row of pairs holds a line end");
+    return all;
   }
   std::vector<size_t> at;
   for (const TableRows::Binding& binding : rows.bindings()) {
@@ -230,7 +238,7 @@ absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> nam
         continue;
       }
       return absl::InvalidArgumentError(
-          absl::StrCat("row ", r + 1, ": column ", Quoted(binding.column), ": wanted ",
+          absl::StrCat("rows[", r, "]: column ", Quoted(binding.column), ": wanted ",
                        binding.sink->Wanted(), ", found ", Quoted(text)));
     }
   }

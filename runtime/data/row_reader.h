@@ -69,7 +69,7 @@ class RowReader {
   // Errors: those of DataFormat::Read: "file:line:column: ...".
   absl::StatusOr<InputRows> ReadBlock(FileBlock block) const;
   // Rows of cells parallel to `names`. Errors: NotFound for a column that is missing;
-  // InvalidArgument "row 3: column "age": wanted ..., found ...".
+  // InvalidArgument "rows[3]: column "age": wanted ..., found ...".
   absl::StatusOr<InputRows> ReadCells(absl::Span<const std::string> names,
                                       absl::Span<const Cells> rows) const;
   // The cell of an input that has these values. Errors: InvalidArgument where a cell cannot hold

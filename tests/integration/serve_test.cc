@@ -60,7 +60,7 @@ TEST_CASE("serve: a process answers what predict writes, and ends by SIGTERM", "
   CHECK(ask(":predict", "{}").contains("error"));
   const nlohmann::json wrong =
       ask(":predict", R"({"instances": [{"color": "red", "size": "big"}]})");
-  CHECK_THAT(wrong.dump(), Contains("row 1") && Contains("big"));
+  CHECK_THAT(wrong.dump(), Contains("instances[0]: column") && Contains("big"));
   // A newer model in its place answers soon.
   const auto again = Coxswain(
       {"train", job, "--in-process", "--quiet", "--model-dir", model, "--set", "train.epochs=4"});

@@ -71,15 +71,26 @@ TEST_CASE("saved model: what is wrong with rows is told by row and column", "[pr
   CHECK_THAT(error({.columns = {"n", "x"}, .rows = {{1.0, "v1"}}}), Contains("\"tags\""));
   const std::vector<std::string> columns = {"n", "x", "tags"};
   CHECK_THAT(error({.columns = columns, .rows = {{1.0, "v1", "t1"}, {1.0, "v1"}}}),
-             Contains("row 2: wanted 3 values, found 2"));
+             Contains("rows[1]: wanted 3 values, found 2"));
   CHECK_THAT(error({.columns = columns, .rows = {{"one", "v1", "t1"}}}),
-             Contains("row 1: column \"n\"") && Contains("\"one\""));
-  CHECK_THAT(error({.columns = columns, .rows = {{1.0, "v1", "t1|t2"}}}),
+             Contains("rows[0]: column \"n\"") && Contains("\"one\""));
+  const std::vector<std::string> no_value = {"t1|t2"};
+  CHECK_THAT(error({.columns = columns, .rows = {{1.0, "v1", no_value}}}),
              Contains("column \"tags\"") && Contains("stands between values"));
   const std::vector<std::string> two = {"a", "b"};
   CHECK_THAT(error({.columns = columns, .rows = {{1.0, two, "t1"}}}),
              Contains("column \"x\"") && Contains("wanted one value"));
   CHECK(absl::IsNotFound(SavedModel::Load(files.Path("nothing")).status()));
+}
+
+TEST_CASE("saved model: a text for a list is what it is in a field of a file", "[predict]") {
+  const DataFiles files;
+  const SavedJob saved = Train(files, "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\n");
+  const SavedModel model = Must(SavedModel::Load(saved.directory));
+  const std::vector<std::string> two = {"t1", "t2"};
+  const auto says = Must(model.Predict(
+      {.columns = {"n", "x", "tags"}, .rows = {{1.0, "v1", "t1|t2"}, {1.0, "v1", two}}}));
+  CHECK(says[0].score == says[1].score);
 }
 
 TEST_CASE("saved model: a number is written as the shortest text that reads the same",

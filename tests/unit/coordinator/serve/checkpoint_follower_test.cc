@@ -349,6 +349,12 @@ TEST_CASE("follow: a request goes back to an older checkpoint, and to following"
   CHECK_THAT(unknown.body, Contains("but of 4, 6, 8"));
   CHECK(following.version() == 2);
   CHECK(following.Use("\"last\"").status == 400);
+  CHECK(following.Use("\"-4\"").status == 400);
+  // As the status and the answers say it.
+  const std::string version = json::parse(following.Use("4").body)["version"].dump();
+  CHECK(version == "\"4\"");
+  CHECK(following.Use(version).status == 200);
+  CHECK(following.version() == 4);
   CHECK(following.Use("4", /*trusted=*/false).status == 403);
   CHECK(following.Use("\"newest\"").status == 200);
   CHECK(following.version() == 8);

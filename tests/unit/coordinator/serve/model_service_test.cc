@@ -28,6 +28,7 @@ namespace coxswain::serve {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 using nlohmann::json;
 using testing::Must;
 
@@ -114,6 +115,29 @@ TEST_CASE("serve: status, metadata, health and metrics", "[serve]") {
   CHECK(json::parse(get("/readyz", 503)).contains("error"));
   get("/healthz");
   CHECK(service.Handle("POST", kPredict, kOneRow).status == 200);
+}
+
+TEST_CASE("serve: what a model has no choice of is not asked for the best few", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const Answer refused =
+      service.Handle("POST", kPredict, R"({"instances": [{"n": 1, "x": "v1"}], "top": 3})");
+  CHECK(refused.status == 400);
+  CHECK_THAT(refused.body, Contains("top: this model says a number of each row"));
+}
+
+TEST_CASE("serve: a row that cannot be predicted is called as it is in the request", "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const auto said = [&](const std::string& body) {
+    const Answer answer = service.Handle("POST", kPredict, body);
+    CHECK(answer.status == 400);
+    return json::parse(answer.body)["error"].get<std::string>();
+  };
+  CHECK_THAT(said(R"({"instances": [{"n": 1, "x": "v1"}, {"n": "one", "x": "v1"}]})"),
+             StartsWith("instances[1]: column \"n\""));
+  CHECK_THAT(said(R"({"inputs": {"n": [1, "one"], "x": ["v1", "v1"]}})"),
+             StartsWith("inputs, row 1: column \"n\""));
 }
 
 TEST_CASE("serve: what is too much is refused", "[serve]") {

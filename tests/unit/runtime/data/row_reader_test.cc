@@ -208,7 +208,7 @@ TEST_CASE("row reader: a value that cannot be read is told with its row and colu
   const auto none = *Dataset::WithoutRows(spec);
   const auto reader = *RowReader::Create(spec, *none, Texts{"n", "r"});
   const auto wrong = reader.ReadCells(Texts{"n", "r"}, Rows{Texts{"1", "1"}, Texts{"2", "one"}});
-  CHECK_THAT(std::string(wrong.status().message()), Contains("row 2") && Contains("\"r\"") &&
+  CHECK_THAT(std::string(wrong.status().message()), Contains("rows[1]") && Contains("\"r\"") &&
                                                         Contains("\"one\"") &&
                                                         Contains("an integer of 64 bits"));
   const auto block =
@@ -237,6 +237,12 @@ TEST_CASE("row reader: libsvm's lines may lack their label") {
   REQUIRE(cells.ok());
   CheckSame(*cells->Read(0, 2), with);
   CHECK_FALSE(reader.ReadCells(Texts{"features"}, Rows{Texts{"3:2\n1:1"}}).ok());
+  const auto wrong = reader.ReadCells(Texts{"features"}, Rows{Texts{"3:2"}, Texts{"x"}});
+  CHECK_THAT(std::string(wrong.status().message()), Contains("rows[1]") && Contains("\"x\""));
+  // What is no label is no row that lacks it, either.
+  const std::string line = "a,b\n";
+  const auto other = reader.ReadBlock({"rows", {line.begin(), line.end()}, 7, 1, {}, 0, ""});
+  CHECK_THAT(std::string(other.status().message()), Contains("rows:7:1: label: wanted"));
 }
 
 TEST_CASE("row reader: libsvm's lines may name a query, which is not looked at") {
