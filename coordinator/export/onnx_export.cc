@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "coordinator/job/model_kind.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/attr.h"
 #include "runtime/graph/graph.h"
