@@ -314,7 +314,23 @@ std::string DescribeFiles(int64_t epoch, const runner::FollowedEpoch& come) {
                                     : " other files\n");
 }
 
-runner::RunEvents MakeRunEvents(Display* display, const std::shared_ptr<KeptInputs>& inputs) {
+std::string DescribeLeftOut(ErrorPolicy policy, const runner::LeftOut& left_out, bool trained) {
+  const absl::string_view error = left_out.first.message();
+  if (trained) {
+    return absl::StrCat(
+        WithCommas(left_out.closures), " of ", WithCommas(left_out.of),
+        " closures failed and were skipped (train.on_error: ignore); the first: ", error);
+  }
+  return absl::StrCat(policy == ErrorPolicy::kIgnore
+                          ? "a closure failed and is skipped, as others that fail will be "
+                            "(train.on_error: ignore): "
+                          : "a closure failed; the job ends when the others of its epoch have run "
+                            "(train.on_error: collect): ",
+                      error);
+}
+
+runner::RunEvents MakeRunEvents(const job::JobSpec& job, Display* display,
+                                const std::shared_ptr<KeptInputs>& inputs) {
   runner::RunEvents events;
   events.on_data = [display](const job::JobSpec& j, const data::Dataset& d) {
     display->ShowText(absl::StrCat(DescribeUnused(j), DescribeLabels(j, d)));
@@ -330,6 +346,11 @@ runner::RunEvents MakeRunEvents(Display* display, const std::shared_ptr<KeptInpu
   events.on_warm_start = [display](const model::WarmStart& w) { display->ShowText(w.ToString()); };
   events.on_initial_rows = [display](const model::InitialRows& rows) {
     display->ShowText(absl::StrCat(rows.ToString(), "\n"));
+  };
+  events.on_left_out = [display, policy = job.train.on_error](const runner::LeftOut& left_out,
+                                                              bool trained) {
+    display->Clear();
+    std::fprintf(stderr, "%s\n", DescribeLeftOut(policy, left_out, trained).c_str());
   };
   events.on_files = [display](int64_t epoch, const runner::FollowedEpoch& come) {
     display->ShowText(DescribeFiles(epoch, come));
@@ -379,7 +400,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   if (!flags.trace.empty()) {
     ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));
   }
-  runner::JobRunner runner(cluster, job, MakeRunEvents(display, inputs), checkpoints.get());
+  runner::JobRunner runner(cluster, job, MakeRunEvents(job, display, inputs), checkpoints.get());
   runner.InitFrom({flags.init_from, *names, flags.init_slots != "none"});
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));

@@ -33,6 +33,17 @@ bool RanksTheUnseen(const job::JobSpec& job) {
          !job.dataset.known_items().held_out();
 }
 
+// Metrics of some of the examples only would be compared with those of all: what a job may skip in
+// training ends it here, and it says why.
+absl::Status OfEvaluation(const job::JobSpec& job, const absl::Status& status) {
+  const auto detail = GetDetail(status);
+  if (job.train.on_error == ErrorPolicy::kFailFast || !detail ||
+      detail->cause != ErrorCause::kApplication) {
+    return status;
+  }
+  return Annotate(status, "an evaluation, whose errors end the job whatever train.on_error says");
+}
+
 // What an evaluation step says of its examples, behind what it predicts of them: groups, what they
 // have that training did not, weights.
 absl::StatusOr<model::MeasuredExamples> ExamplesOf(const job::JobSpec& job,
@@ -245,7 +256,7 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
         for (const auto& [name, why] : evaluation.undefined) evaluation.intervals.erase(name);
       }
     }
-    RETURN_IF_ERROR(measured);
+    RETURN_IF_ERROR(OfEvaluation(job_, measured));
     if (cluster_.Stats().failures.ps_lost == lost || attempt == kMostEvaluations) break;
   }
   const TrainingMeter::Reading reading = tracker_->meter().Read();

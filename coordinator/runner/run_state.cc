@@ -371,6 +371,7 @@ void RunTracker::OnClosure(const Ticket& ticket,
     state_.steps_left_out += steps;
     state_.examples_left_out += ticket.size();
     ++state_.closures_left_out;
+    if (first_left_out_.ok()) first_left_out_ = results.status();
     // As a loss that is no number: all that follows would fail in the same way.
     const bool not_finite = GetNotFinite(results.status()).has_value();
     if (not_finite && failure_.ok()) failure_ = results.status();
@@ -393,6 +394,11 @@ void RunTracker::OnClosure(const Ticket& ticket,
 absl::Status RunTracker::failure() const {
   absl::MutexLock lock(&mu_);
   return failure_;
+}
+
+LeftOut RunTracker::left_out() const {
+  absl::MutexLock lock(&mu_);
+  return {state_.closures_left_out, state_.closures_left_out + completed_, first_left_out_};
 }
 
 RunState RunTracker::state() const {

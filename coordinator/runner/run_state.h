@@ -107,6 +107,13 @@ std::string ToJson(const RunState& state);
 // Errors: InvalidArgument when it is no state of a job, saying what is wrong.
 absl::StatusOr<RunState> ParseRunState(const std::string& json);
 
+// Training closures that failed and were left out.
+struct LeftOut {
+  int64_t closures = 0;  // of all sessions
+  int64_t of = 0;        // that are over, these among them
+  absl::Status first;    // of this session: the error of the first one; OK for none
+};
+
 // Follows a run. Thread-safe.
 //
 // OnClosure and ToJson are called on the controller's loop, where checkpoints are described too: so
@@ -126,6 +133,8 @@ class RunTracker {
   void OnClosure(const Ticket& ticket, const absl::StatusOr<std::vector<Tensor>>& results);
   // Aborted once a loss was no number.
   absl::Status failure() const;
+  // What failed and was left out.
+  LeftOut left_out() const;
 
   RunState state() const;
   template <typename Change>
@@ -165,6 +174,7 @@ class RunTracker {
   RunState state_ ABSL_GUARDED_BY(mu_);
   RunCounters session_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  absl::Status first_left_out_ ABSL_GUARDED_BY(mu_);
   int64_t completed_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t surplus_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<Ticket> waiting_ ABSL_GUARDED_BY(mu_);  // of state_.returned

@@ -45,17 +45,18 @@ absl::Status WrongJob(absl::string_view what) {
                     {ErrorCause::kConfiguration, false, "", 0});
 }
 
-// The first error, and what else went wrong.
-absl::Status Summary(const absl::Status& first, const std::vector<absl::Status>& all) {
-  if (all.size() < 2) return first;
+// The first error, and what else went wrong. `failed`: `all` may have fewer.
+absl::Status Summary(const absl::Status& first, const std::vector<absl::Status>& all,
+                     int64_t failed) {
+  if (failed < 2) return first;
   std::vector<std::string> others;
   for (const absl::Status& status : all) {
     if (others.size() < kErrorsShown && status != first) others.emplace_back(status.message());
   }
-  absl::Status summary(
-      first.code(),
-      absl::StrCat(first.message(), "\n", all.size() - 1, " more failed:\n  ",
-                   absl::StrJoin(others, "\n  "), others.size() + 1 < all.size() ? "\n  ..." : ""));
+  absl::Status summary(first.code(),
+                       absl::StrCat(first.message(), "\n", failed - 1, " more failed:\n  ",
+                                    absl::StrJoin(others, "\n  "),
+                                    std::ssize(others) + 1 < failed ? "\n  ..." : ""));
   if (const auto detail = GetDetail(first)) return WithDetail(std::move(summary), *detail);
   return summary;
 }
@@ -358,7 +359,9 @@ absl::StatusOr<JobResult> JobRunner::Run() {
   {
     ClusterCoordinator coordinator(strategy_, options);
     RETURN_IF_ERROR(Begin(&coordinator));
-    RETURN_IF_ERROR(TrainEpochs(&coordinator, &result));
+    const absl::Status trained = TrainEpochs(&coordinator, &result);
+    TellLeftOut(/*trained=*/true);
+    RETURN_IF_ERROR(trained);
   }
   // A job that was finished and had nothing left to train has its last checkpoint, and that has the
   // best values. To write them again would begin another one.
@@ -429,6 +432,17 @@ void JobRunner::ShowProgress(int64_t epoch, bool trained) const {
   events_.on_progress(p);
 }
 
+void JobRunner::TellLeftOut(bool trained) {
+  // Under fail_fast, and where a number is not finite, the job's own error says it.
+  if (job_.train.on_error == ErrorPolicy::kFailFast || !events_.on_left_out) return;
+  LeftOut left_out = tracker_->left_out();
+  if (left_out.first.ok() || !tracker_->failure().ok() || (!trained && told_left_out_)) return;
+  if (trained && job_.train.on_error == ErrorPolicy::kCollect) return;  // its error has them all
+  left_out.of += closures_before_;
+  told_left_out_ = true;
+  events_.on_left_out(left_out, trained);
+}
+
 void JobRunner::ReadCounters() {
   const ClusterStats stats = cluster_.Stats();
   tracker_->SetSession({stats.failures, stats.checkpoints, stats.closures.retried});
@@ -471,6 +485,7 @@ absl::Status JobRunner::TrainForAWhile(ClusterCoordinator* coordinator, int64_t 
     int ticks = 0;
     const Ticker ticker([&] {
       ShowProgress(epoch);
+      TellLeftOut(/*trained=*/false);
       if (++ticks % kCountersEvery == 0) ReadCounters();
     });
     trained = TrainEpoch(coordinator, epoch);
@@ -479,6 +494,7 @@ absl::Status JobRunner::TrainForAWhile(ClusterCoordinator* coordinator, int64_t 
   ShowProgress(epoch);
   ReadCounters();
   RETURN_IF_ERROR(trained);
+  TellLeftOut(/*trained=*/false);
   AddTraffic(before, ReadTraffic(cluster_), &result->traffic);
   return absl::OkStatus();
 }
@@ -604,8 +620,9 @@ absl::Status JobRunner::JoinTraining(ClusterCoordinator* coordinator) {
   absl::Status joined = coordinator->Join();
   RETURN_IF_ERROR(tracker_->failure());
   if (!joined.ok() && !absl::IsCancelled(joined)) {
-    return job_.train.on_error == ErrorPolicy::kCollect ? Summary(joined, coordinator->errors())
-                                                        : joined;
+    return job_.train.on_error == ErrorPolicy::kCollect
+               ? Summary(joined, coordinator->errors(), coordinator->failed())
+               : joined;
   }
   if (interrupted_.load()) return absl::CancelledError("interrupted");
   return joined;

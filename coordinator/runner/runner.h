@@ -61,6 +61,9 @@ struct RunEvents {
   std::function<void(const model::WarmStart&)> on_warm_start;
   std::function<void(const model::InitialRows&)> on_initial_rows;
   std::function<void(int64_t epoch, const FollowedEpoch&)> on_files;  // have come; epoch from 0
+  // Closures failed, which does not end the job, or not yet (train.on_error): soon after the first
+  // one, and when training is over, however it ended.
+  std::function<void(const LeftOut&, bool trained)> on_left_out;
 };
 
 struct Suggestions {
@@ -200,6 +203,8 @@ class JobRunner {
   // Evaluates; `epochs_finished` are then. True: stop early.
   absl::StatusOr<bool> EvaluateAndJudge(int64_t epochs_finished);
   void ShowProgress(int64_t epoch, bool trained = false) const;
+  // On the thread that shows progress meanwhile; `trained`: afterwards.
+  void TellLeftOut(bool trained);
   void ReadCounters();
   absl::Status SaveCheckpoint();
   absl::Status SaveInterrupted();
@@ -254,6 +259,7 @@ class JobRunner {
   int64_t closures_scheduled_ = 0;
   int64_t steps_before_ = 0, evaluated_at_ = 0;  // trained before this session; scheduled then
   bool finished_before_ = false;
+  bool told_left_out_ = false;
 };
 
 }  // namespace coxswain::runner

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/display.h"
 #include "runtime/data/hash.h"
 #include "tests/integration/jobs.h"
 #include "tests/s3/object_store.h"
@@ -339,6 +340,90 @@ TEST_CASE("a file that shrinks while it is streamed ends the job with an error t
   const auto result = train.Wait();
   CHECK(result.code == 3);
   CHECK_THAT(train.err(), Contains("ratings.csv: changed since it was indexed: wanted "));
+}
+
+// What happens to a file while a streamed job trains on it.
+enum class Harm { kVanishes, kShrinks };
+
+struct HarmedJob {
+  Process::Result result;
+  nlohmann::json report;  // null when there is none
+};
+
+// Few blocks are kept, so that workers read the file again all the time.
+HarmedJob TrainWithHarm(const DataFiles& files, Harm harm, const std::string& on_error,
+                        const Strings& more) {
+  const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
+  Process train(CoxswainCommand(
+      Join(Join({"train", job, "--local", "1x2", "--report", report, "--set",
+                 "train.on_error=" + on_error, "--checkpoint-dir", files.Path("saved")},
+                Streaming(files)),
+           Join({"--set", "train.epochs=1500", "--set", "checkpoint.every_seconds=0.1"}, more))));
+  const bool there = train.WaitForError(" written, ");
+  CAPTURE(train.out(), train.err());
+  REQUIRE(there);
+  if (harm == Harm::kVanishes) {
+    std::filesystem::remove(files.Path("ratings.csv"));
+  } else {
+    std::filesystem::resize_file(files.Path("ratings.csv"), 100);
+  }
+  HarmedJob harmed{train.Wait(), nlohmann::json()};
+  if (std::filesystem::exists(report)) harmed.report = ReadJson(report);
+  return harmed;
+}
+
+const char* ErrorOf(Harm harm) {
+  return harm == Harm::kVanishes ? "ratings.csv: No such file or directory"
+                                 : "ratings.csv: changed since it was indexed: wanted ";
+}
+
+TEST_CASE(
+    "train.on_error ignore: what is skipped is told at the first error and counted at the end",
+    "[streamed]") {
+  const Harm harm = GENERATE(Harm::kVanishes, Harm::kShrinks);
+  const DataFiles files;
+  const HarmedJob job =
+      TrainWithHarm(files, harm, "ignore", {"--set", "split=", "--set", "evaluate="});
+  CAPTURE(job.result.out, job.result.err);
+  CHECK(job.result.code == 0);
+  CHECK_THAT(job.result.err, Contains("a closure failed and is skipped"));
+  CHECK_THAT(job.result.err, Contains(ErrorOf(harm)));
+  REQUIRE(job.report.is_object());
+  const int64_t failed = job.report["closures"]["failed"],
+                all = job.report["closures"]["scheduled"];
+  CHECK(failed > 0);
+  CHECK_THAT(job.result.err,
+             Contains(absl::StrCat(cli::WithCommas(failed), " of ", cli::WithCommas(all),
+                                   " closures failed and were skipped (train.on_error: ignore); "
+                                   "the first: /job:worker/task:")));
+}
+
+TEST_CASE(
+    "train.on_error collect: the first error is told at once, and all at the end of the epoch",
+    "[streamed]") {
+  const Harm harm = GENERATE(Harm::kVanishes, Harm::kShrinks);
+  const DataFiles files;
+  const HarmedJob job =
+      TrainWithHarm(files, harm, "collect", {"--set", "split=", "--set", "evaluate="});
+  CAPTURE(job.result.out, job.result.err);
+  CHECK(job.result.code == 3);
+  CHECK_THAT(job.result.err, Contains("error: "));
+  CHECK_THAT(job.result.err, Contains(ErrorOf(harm)));
+  CHECK_THAT(job.result.err, !Contains("were skipped"));
+}
+
+TEST_CASE("train.on_error ignore: an evaluation that meets an error ends the job, and says why",
+          "[streamed]") {
+  const Harm harm = GENERATE(Harm::kVanishes, Harm::kShrinks);
+  const DataFiles files;
+  const HarmedJob job = TrainWithHarm(
+      files, harm, "ignore", {"--set", "split.test=0.2", "--set", "evaluate.every_epochs=1500"});
+  CAPTURE(job.result.out, job.result.err);
+  CHECK(job.result.code == 3);
+  CHECK_THAT(job.result.err, Contains(" closures failed and were skipped"));
+  CHECK_THAT(job.result.err, Contains("error: an evaluation, whose errors end the job whatever "
+                                      "train.on_error says: /job:worker/task:"));
+  CHECK_THAT(job.result.err, Contains(ErrorOf(harm)));
 }
 
 }  // namespace
