@@ -1,9 +1,10 @@
 // Writes a CSV file without quotes as Parquet, or as Arrow's own file, for tests.
 //
-//   arrow_files IN.csv OUT.parquet|OUT.arrow ROWS_PER_GROUP [plain] NAME:TYPE...
+//   arrow_files IN.csv OUT.parquet|OUT.arrow ROWS_PER_GROUP [plain] [checksums] NAME:TYPE...
 //
 // The columns have these types, in the order of the file; an empty field is null. Of lists, values
-// have '|' between them. `plain`: neither dictionaries nor compression.
+// have '|' between them. `plain`: neither dictionaries nor compression. `checksums`: of Parquet's
+// pages.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <arrow/ipc/writer.h>
@@ -159,9 +160,10 @@ Status WriteIpc(const arrow::Table& table, int64_t rows, bool plain,
 
 Status Run(const std::vector<std::string>& args) {
   if (args.size() < 4) return Status::Invalid("wanted IN.csv OUT.parquet ROWS_PER_GROUP COLUMNS");
-  const bool plain = args[3] == "plain";
-  ARROW_ASSIGN_OR_RAISE(const auto table,
-                        ReadCsv(args[0], {args.begin() + (plain ? 4 : 3), args.end()}));
+  auto columns = args.begin() + 3;
+  const auto says = [&](const char* word) { return *columns == word && ++columns != args.end(); };
+  const bool plain = says("plain"), checksums = says("checksums");
+  ARROW_ASSIGN_OR_RAISE(const auto table, ReadCsv(args[0], {columns, args.end()}));
   ARROW_ASSIGN_OR_RAISE(const auto out, arrow::io::FileOutputStream::Open(args[1]));
   if (args[1].size() > 6 && args[1].compare(args[1].size() - 6, 6, ".arrow") == 0) {
     ARROW_RETURN_NOT_OK(WriteIpc(*table, std::atoll(args[2].c_str()), plain, out));
@@ -173,6 +175,7 @@ Status Run(const std::vector<std::string>& args) {
   } else {
     properties.compression(parquet::Compression::SNAPPY);
   }
+  if (checksums) properties.enable_page_checksum();
   auto arrow_properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
   ARROW_RETURN_NOT_OK(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), out,
                                                  std::atoll(args[2].c_str()), properties.build(),

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/hash.h"
@@ -20,8 +22,10 @@ constexpr int64_t kMostRows = int64_t{1} << 40;  // of a group
 // A request to a store takes as long as about as many bytes of another one.
 constexpr int64_t kMostBetween = int64_t{1} << 20;
 
-absl::string_view Message(const CoxArrowError& error) {
-  return {error.message, strnlen(error.message, sizeof(error.message))};
+// On one line: Arrow's has several where one of its libraries adds its own.
+std::string Message(const CoxArrowError& error) {
+  const absl::string_view text(error.message, strnlen(error.message, sizeof(error.message)));
+  return absl::StrJoin(absl::StrSplit(text, '\n', absl::SkipWhitespace()), "; ");
 }
 
 // Ranges that are near each other as one, with what lies between them; none where one makes no
@@ -80,12 +84,13 @@ int32_t ArrowFile::ReadBytes(void* context, int64_t offset, int64_t bytes, const
   return static_cast<int32_t>(status.code());
 }
 
-absl::Status ArrowFile::StatusOf(int32_t code, const CoxArrowError& error) {
+absl::Status ArrowFile::StatusOf(int32_t code, const CoxArrowError& error,
+                                 absl::string_view place) {
   const absl::Status failed = std::exchange(bytes_.failed, absl::OkStatus());
   if (code == 0) return absl::OkStatus();
   if (!failed.ok()) return failed;
   return absl::Status(static_cast<absl::StatusCode>(code),
-                      absl::StrCat(path(), ": ", Message(error)));
+                      absl::StrCat(path(), ": ", place, Message(error)));
 }
 
 absl::StatusOr<std::unique_ptr<ArrowFile>> ArrowFile::Open(const std::string& path,
@@ -205,23 +210,49 @@ absl::StatusOr<ArrowFile::Group> ArrowFile::LoadGroup(int64_t group,
   return loaded;
 }
 
-absl::Status ArrowFile::ReadGroup(
-    int64_t group, absl::Span<const int32_t> fields, int64_t batch_rows,
+absl::Status ArrowFile::Decode(
+    int64_t group, absl::Span<const int32_t> fields, int64_t batch_rows, absl::string_view place,
     absl::FunctionRef<absl::Status(const CoxArrowColumn* columns, int64_t rows)> use) {
   CoxArrowError error = {};
   CoxArrowReader* reader = nullptr;
   absl::Status status =
       StatusOf(api_->open_reader(file_, group, fields.data(), static_cast<int64_t>(fields.size()),
                                  batch_rows, &reader, &error),
-               error);
+               error, place);
   while (status.ok()) {
     const CoxArrowColumn* columns = nullptr;
     int64_t rows = 0;
-    status = StatusOf(api_->next(reader, &columns, &rows, &error), error);
+    status = StatusOf(api_->next(reader, &columns, &rows, &error), error, place);
     if (!status.ok() || rows == 0) break;
     status = use(columns, rows);
   }
   if (reader != nullptr) api_->close_reader(reader);
+  return status;
+}
+
+absl::Status ArrowFile::ReadGroup(
+    int64_t group, absl::Span<const int32_t> fields, int64_t batch_rows,
+    absl::FunctionRef<absl::Status(const CoxArrowColumn* columns, int64_t rows)> use) {
+  bool used = true;
+  absl::Status status = Decode(group, fields, batch_rows, absl::StrCat("row group ", group, ": "),
+                               [&](const CoxArrowColumn* columns, int64_t rows) {
+                                 const absl::Status of_use = use(columns, rows);
+                                 used = of_use.ok();
+                                 return of_use;
+                               });
+  // Arrow does not say which column it is that it cannot read.
+  for (size_t i = 0; !status.ok() && used && i < fields.size(); ++i) {
+    const std::string place =
+        absl::StrCat("row group ", group, ", column ",
+                     Quoted(fields_[static_cast<size_t>(fields[i])].name), ": ");
+    const absl::Status alone =
+        Decode(group, fields.subspan(i, 1), batch_rows, place,
+               [](const CoxArrowColumn*, int64_t) { return absl::OkStatus(); });
+    if (alone.code() == status.code()) {
+      status = alone;
+      break;
+    }
+  }
   bytes_.ranges.clear();
   return status;
 }

@@ -72,7 +72,7 @@ class ArrowFile {
   absl::StatusOr<Group> LoadGroup(int64_t group, absl::Span<const int32_t> fields);
   // Calls `use` with the columns of some rows, until the group ends, and forgets its bytes. `use`
   // gets the columns of LoadGroup, in its order. Errors: InvalidArgument, DataLoss for a group that
-  // is broken; those of `use`.
+  // is broken, with its number and the column; those of `use`.
   absl::Status ReadGroup(
       int64_t group, absl::Span<const int32_t> fields, int64_t batch_rows,
       absl::FunctionRef<absl::Status(const CoxArrowColumn* columns, int64_t rows)> use);
@@ -99,7 +99,12 @@ class ArrowFile {
                            CoxArrowError* error);
   // The status of a call's code: of a file that cannot be read the error of the file, of which the
   // plugin knows no more than words.
-  absl::Status StatusOf(int32_t code, const CoxArrowError& error);
+  // `place`: of the file, put in front of these, with what separates it from them.
+  absl::Status StatusOf(int32_t code, const CoxArrowError& error, absl::string_view place = "");
+  // ReadGroup, but for the bytes, which stay, and for errors: those of Arrow begin with `place`.
+  absl::Status Decode(
+      int64_t group, absl::Span<const int32_t> fields, int64_t batch_rows, absl::string_view place,
+      absl::FunctionRef<absl::Status(const CoxArrowColumn* columns, int64_t rows)> use);
   absl::StatusOr<absl::Span<const CoxArrowRange>> RangesOf(int64_t group,
                                                            absl::Span<const int32_t> fields,
                                                            int64_t* rows);

@@ -53,6 +53,7 @@ Result<std::unique_ptr<File>> ParquetFile::Open(const CoxArrowSource& source) {
   const auto bytes = std::make_shared<HostFile>(source);
   auto file = std::make_unique<ParquetFile>();
   parquet::ReaderProperties properties(arrow::default_memory_pool());
+  properties.set_page_checksum_verification(true);  // of pages that have one
   parquet::arrow::FileReaderBuilder builder;
   ARROW_RETURN_NOT_OK(builder.Open(bytes, properties));
   parquet::ArrowReaderProperties options(/*use_threads=*/false);

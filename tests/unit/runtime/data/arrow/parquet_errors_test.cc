@@ -1,6 +1,10 @@
 // What a user is told of a Parquet file that is not what the job takes it for.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -98,6 +102,66 @@ TEST_CASE("parquet: what is no whole Parquet file is an error", "[arrow]") {
   CHECK_THAT(LoadError(spec), Contains("a.parquet: wanted a Parquet file"));
   spec.set_paths(0, files.Path("none.parquet"));
   CHECK_THAT(LoadError(spec), Contains("none.parquet") && Contains("No such file"));
+}
+
+std::string Content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The place in the file of the first such number.
+size_t PlaceOf(const std::string& bytes, double number) {
+  char wanted[sizeof(number)];
+  std::memcpy(wanted, &number, sizeof(number));
+  const size_t at = bytes.find({wanted, sizeof(wanted)});
+  REQUIRE(at != std::string::npos);
+  return at;
+}
+
+TEST_CASE("parquet: a page whose bytes are not those of its checksum is an error with its place",
+          "[arrow]") {
+  if (!HasArrow()) return;
+  DataFiles files;
+  const std::string path =
+      WriteParquet(files, files.Write("a.csv", Csv(300)), "a.parquet", 100,
+                   {"plain", "checksums", "n:f64", "c:text", "l:texts", "y:i32"});
+  auto spec = ParquetSpec(path);
+  AddCategorical(&spec, "c");
+  AddNumeric(&spec, "n");
+  CHECK(MustLoad(spec)->num_examples(Part::kTraining) > 0);
+  std::string bytes = Content(path);
+  bytes[PlaceOf(bytes, 150.5)] = 1;
+  files.Write("a.parquet", bytes);
+  for (const auto& tried : {spec, Streamed(files, spec, 1000, 1, 64 << 10)}) {
+    const std::string error = LoadError(tried);
+    CHECK_THAT(error, Contains("a.parquet: row group 1, column \"n\": ") &&
+                          Contains("CRC checksum verification failed"));
+    CHECK_THAT(error, !Contains("\n"));
+  }
+  // Columns that nobody reads may be damaged.
+  auto other = ParquetSpec(path);
+  AddCategorical(&other, "c");
+  CHECK(MustLoad(other)->num_examples(Part::kTraining) > 0);
+}
+
+TEST_CASE("parquet: a page header that cannot be read is told on one line, with its place",
+          "[arrow]") {
+  if (!HasArrow()) return;
+  DataFiles files;
+  const std::string path = WriteParquet(files, files.Write("a.csv", Csv(300)), "a.parquet", 100,
+                                        {"plain", "n:f64", "c:text", "l:texts", "y:i32"});
+  auto spec = ParquetSpec(path);
+  AddCategorical(&spec, "c");
+  AddNumeric(&spec, "n");
+  std::string bytes = Content(path);
+  // The header is in front of the levels and values of the group's only page.
+  const size_t values = PlaceOf(bytes, 100.5);
+  std::fill(bytes.begin() + static_cast<int64_t>(values) - 24,
+            bytes.begin() + static_cast<int64_t>(values), '\xff');
+  files.Write("a.parquet", bytes);
+  const std::string error = LoadError(spec);
+  CHECK_THAT(error, Contains("a.parquet: row group 1, column \"n\": "));
+  CHECK_THAT(error, !Contains("\n"));
 }
 
 TEST_CASE("parquet: a Parquet file that is read as text is told", "[arrow]") {
