@@ -1,3 +1,4 @@
+// Which files an epoch is made of; the data sets of epochs, which are made, waited for and let go.
 #include "coordinator/runner/arrivals.h"
 
 #include <algorithm>
@@ -35,6 +36,11 @@ proto::DatasetSpec SpecOfEpoch(const job::JobSpec& job, int64_t number,
   const int64_t memory = data::SizesOf(spec.stream()).memory;
   spec.mutable_stream()->set_memory(std::max<int64_t>(1, memory / 2));
   return spec;
+}
+
+// An error of what is in files, which their writer is to blame for.
+bool IsOfContent(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsOutOfRange(status) || absl::IsDataLoss(status);
 }
 
 }  // namespace
@@ -92,8 +98,36 @@ absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& 
   return absl::OkStatus();
 }
 
+absl::Status Arrivals::LeaveOutBad(std::vector<data::FollowedFile>* files) {
+  std::vector<data::FollowedFile> good;
+  for (const data::FollowedFile& file : *files) {
+    const absl::Status made = Make(next_, {file});
+    if (!made.ok() && !IsOfContent(made)) return made;
+    if (made.ok()) {
+      good.push_back(file);
+      strategy_->Release(epochs_[next_].data);
+    } else {
+      LogWarning("dataset.follow: a file is left out (train.on_error: ignore): ", made.message());
+    }
+    epochs_.erase(next_);
+  }
+  *files = std::move(good);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<FollowedEpoch> Arrivals::MakeNext(std::vector<data::FollowedFile> files) {
-  RETURN_IF_ERROR(Make(next_, files));
+  absl::Status made = Make(next_, files);
+  if (IsOfContent(made) && job_.train.on_error == ErrorPolicy::kIgnore) {
+    RETURN_IF_ERROR(LeaveOutBad(&files));
+    if (files.empty()) return FollowedEpoch{};
+    made = Make(next_, files);
+  }
+  if (IsOfContent(made)) {
+    const absl::Status hinted(made.code(),
+                              absl::StrCat(made.message(), "; ", data::kWholeFilesHint));
+    return WithDetail(hinted, {ErrorCause::kApplication, false, "", 0});
+  }
+  RETURN_IF_ERROR(made);
   return FollowedEpoch{epochs_[next_].data.num_examples(Part::kTraining), std::move(files)};
 }
 
@@ -108,7 +142,8 @@ void Arrivals::Prepare(model::Model* model) {
   absl::StatusOr<data::FollowedFiles::Look> look = files_.LookForNew();
   if (!look.ok() || look->files.empty()) return;  // an error is found again by the next look
   prepared_ = MakeNext(std::move(look->files));
-  if (!prepared_->ok()) return;
+  if (prepared_->ok() && (*prepared_)->files.empty()) prepared_.reset();
+  if (!prepared_ || !prepared_->ok()) return;
   const absl::Status defined = TrainFunction(model, next_).status();
   if (!defined.ok()) prepared_ = defined;
 }
@@ -133,7 +168,9 @@ absl::StatusOr<bool> Arrivals::Await(const std::function<void(FollowedEpoch)>& a
     } else if (!look.ok()) {
       return look.status();
     } else if (!look->files.empty()) {
-      return take(MakeNext(std::move(look->files)));
+      absl::StatusOr<FollowedEpoch> made = MakeNext(std::move(look->files));
+      if (!made.ok() || !made->files.empty()) return take(std::move(made));
+      continue;
     } else if (look->ended) {
       return false;
     }

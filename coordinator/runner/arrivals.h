@@ -44,7 +44,7 @@ class Arrivals {
   // end is there or nothing has come for too long. `add` is told of the epoch before anything of
   // it can be scheduled; `stop` says when to give up. Errors: Cancelled then; those of
   // FollowedFiles::LookForNew, but for directories that cannot be listed for a time; those of
-  // reading.
+  // reading, but for those of content where train.on_error ignores them.
   absl::StatusOr<bool> Await(const std::function<void(FollowedEpoch)>& add,
                              const std::function<bool()>& stop);
   bool Has(int64_t epoch) const { return epoch < next_ && epochs_.count(epoch) > 0; }
@@ -63,7 +63,10 @@ class Arrivals {
 
   absl::Status Make(int64_t number, const std::vector<data::FollowedFile>& files);
   absl::Duration look_again() const;
+  // Without files where train.on_error leaves all of them out.
   absl::StatusOr<FollowedEpoch> MakeNext(std::vector<data::FollowedFile> files);
+  // Tries each alone, and tells of those that cannot be read.
+  absl::Status LeaveOutBad(std::vector<data::FollowedFile>* files);
 
   ParameterServerStrategy* const strategy_;
   const job::JobSpec& job_;

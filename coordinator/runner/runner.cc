@@ -261,19 +261,34 @@ absl::StatusOr<bool> JobRunner::BeginEpoch(int64_t epoch) {
   if (!endless() && StepsBefore(begin) >= total_steps()) return false;
   if (!epochs_.arrivals->Has(epoch)) {
     if (events_.on_progress) events_.on_progress({Progress::Phase::kWaiting});
-    ASSIGN_OR_RETURN(const bool more, epochs_.arrivals->Await(
-                                          [this, epoch](FollowedEpoch come) {
-                                            if (events_.on_files) events_.on_files(epoch, come);
-                                            epochs_.sizes.Add(come.examples);
-                                            tracker_->AddEpoch(std::move(come));
-                                          },
-                                          [this] { return interrupted_.load(); }));
-    if (!more) return false;
+    const absl::StatusOr<bool> more = epochs_.arrivals->Await(
+        [this, epoch](FollowedEpoch come) {
+          if (events_.on_files) events_.on_files(epoch, come);
+          epochs_.sizes.Add(come.examples);
+          tracker_->AddEpoch(std::move(come));
+        },
+        [this] { return interrupted_.load(); });
+    if (!more.ok()) return WithoutNewFiles(more.status());
+    if (!*more) return false;
   }
   ASSIGN_OR_RETURN(const RemoteFunction* train,
                    epochs_.arrivals->TrainFunction(model_.get(), epoch));
   train_ = *train;
   return true;
+}
+
+// All that was scheduled is trained: nothing of it is lost if a checkpoint has it.
+absl::Status JobRunner::WithoutNewFiles(absl::Status status) {
+  if (absl::IsCancelled(status) || !checkpointing_) return status;
+  const absl::Status saved = SaveCheckpoint();
+  const auto detail = GetDetail(status);
+  status = absl::Status(
+      status.code(),
+      absl::StrCat(status.message(), "\n",
+                   saved.ok()
+                       ? "a checkpoint has all that was trained: --resume goes on from it"
+                       : absl::StrCat("no last checkpoint could be written: ", saved.message())));
+  return detail ? WithDetail(std::move(status), *detail) : status;
 }
 
 absl::StatusOr<std::vector<RemoteValue>> JobRunner::RunPending(ClusterCoordinator* coordinator) {

@@ -162,6 +162,8 @@ class JobRunner {
   absl::Status ResumeArrivals(const RunState& state, const std::vector<Ticket>& pending);
   // Whether there is such an epoch; waits for it where files come while the job runs.
   absl::StatusOr<bool> BeginEpoch(int64_t epoch);
+  // What the job ends with when files that come cannot be had; writes a last checkpoint.
+  absl::Status WithoutNewFiles(absl::Status status);
   absl::StatusOr<std::vector<RemoteValue>> RunPending(ClusterCoordinator* coordinator);
   // Of Prepare: the data set, and what is read beside it; the model, with the values that it begins
   // with.

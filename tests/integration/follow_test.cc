@@ -46,8 +46,9 @@ class Clicks {
     return text;
   }
   // A file with this number of rows, renamed into place as whoever follows expects it.
-  void Add(const std::string& name, int rows) {
-    const std::string written = files_.Write("clicks/" + name + ".tmp", Rows(rows));
+  void Add(const std::string& name, int rows) { AddText(name, Rows(rows)); }
+  void AddText(const std::string& name, const std::string& text) const {
+    const std::string written = files_.Write("clicks/" + name + ".tmp", text);
     fs::rename(written, files_.Path("clicks/" + name));
   }
   void End() const { files_.Write("clicks/_DONE", ""); }
@@ -289,6 +290,68 @@ TEST_CASE("a file that is written to after it was taken ends a job that follows,
   const auto result = train.Wait();
   CHECK(result.code != 0);
   CHECK_THAT(result.err, Contains("clicks/a.csv: changed since it was indexed"));
+}
+
+TEST_CASE("a new file that cannot be read ends a job that follows, and nothing trained is lost",
+          "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.csv", 30);
+  const Strings command =
+      clicks.Resumable({"--local", "1x1", "--set", "checkpoint.every_seconds=1000"});
+  Process train(CoxswainCommand(command));
+  REQUIRE(train.WaitForOutput("epoch 1: "));
+  clicks.AddText("b.csv", "n,color,size,clicked\n77,red,many,1\n");
+  const auto failed = train.Wait();
+  CAPTURE(failed.out, failed.err);
+  CHECK(failed.code == 3);
+  CHECK_THAT(failed.err, Contains("clicks/b.csv:2:") && Contains("write it as NAME.tmp") &&
+                             Contains("a checkpoint has all that was trained: --resume"));
+  // The file is away: all that there was is trained.
+  fs::remove(clicks.files().Path("clicks/b.csv"));
+  clicks.Add("c.csv", 20);
+  clicks.End();
+  const auto result = Coxswain(command);
+  CHECK_THAT(result.err, Contains("resuming from "));
+  CHECK_THAT(result.err, !Contains("step 0"));
+  CHECK_THAT(result.out, !Contains("epoch 1: "));
+  clicks.CheckDone(result);
+}
+
+TEST_CASE("a packed file that is not whole yet ends a job that follows with what to do",
+          "[follow]") {
+  Clicks clicks;
+  const std::string whole = clicks.files().WriteGzip("whole.gz", clicks.Rows(2000));
+  fs::resize_file(whole, fs::file_size(whole) / 2);
+  clicks.Add("a.csv", 30);
+  Process train(CoxswainCommand(clicks.Train({"--local", "1x1"})));
+  REQUIRE(train.WaitForOutput("epoch 1: "));
+  fs::rename(whole, clicks.files().Path("clicks/b.csv.gz"));
+  const auto result = train.Wait();
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 3);
+  CHECK_THAT(result.err, Contains("b.csv.gz") && Contains("write it as NAME.tmp and rename it"));
+}
+
+TEST_CASE("train.on_error ignore: a new file that cannot be read is told and left out",
+          "[follow]") {
+  Clicks clicks;
+  clicks.AddText("bad.csv", "n,color,size,clicked\n77,red,many,1\n");
+  clicks.Add("good.csv", 30);
+  Process train(
+      CoxswainCommand(clicks.Train({"--local", "1x1", "--set", "train.on_error=ignore"})));
+  const bool begun = train.WaitForOutput("epoch 1: ");
+  CAPTURE(train.out(), train.err());
+  REQUIRE(begun);
+  // One that is alone is no epoch.
+  clicks.AddText("alone.csv", "n,color,size,clicked\n78,red,many,1\n");
+  REQUIRE(train.WaitForError("alone.csv:2:"));
+  clicks.Add("more.csv", 20);
+  clicks.End();
+  const auto result = train.Wait();
+  CHECK_THAT(result.err,
+             Contains("a file is left out (train.on_error: ignore): ") && Contains("bad.csv:2:"));
+  CHECK_THAT(result.out, Contains("epoch 2: 20 rows of "));
+  clicks.CheckDone(result);
 }
 
 TEST_CASE("a job that follows a directory that is not there is refused", "[follow]") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,11 +11,22 @@
 #include "runtime/data/stream/file_identity.h"
 
 namespace coxswain::data {
+namespace {
+
+constexpr const char* kUnfinished[] = {".tmp", ".part", ".crdownload", ".swp", "~"};
+
+}  // namespace
 
 bool HasWholeName(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
-  return !name.empty() && name[0] != '.' && name[0] != '_' && !absl::EndsWith(name, ".tmp");
+  const auto ends = [&name](const char* suffix) { return absl::EndsWith(name, suffix); };
+  return !name.empty() && name[0] != '.' && name[0] != '_' &&
+         std::none_of(std::begin(kUnfinished), std::end(kUnfinished), ends);
 }
+
+const char kWholeFilesHint[] =
+    "with dataset.follow a file has all its rows when it gets its name (write it as NAME.tmp and "
+    "rename it)";
 
 FollowedFiles::FollowedFiles(const std::vector<std::string>& paths, std::string end)
     : end_(std::move(end)) {
@@ -70,9 +82,7 @@ absl::Status FollowedFiles::CheckTaken(const ListedFile& file, proto::IndexedFil
   if (!absl::IsFailedPrecondition(same))
     return absl::OkStatus();  // it has gone, or the next look tells
   return absl::FailedPreconditionError(
-      absl::StrCat(same.message(),
-                   "; with dataset.follow a file has all its rows when it gets its name (write "
-                   "it as NAME.tmp and rename it), and new rows go into new files"));
+      absl::StrCat(same.message(), "; ", kWholeFilesHint, ", and new rows go into new files"));
 }
 
 absl::StatusOr<FollowedFiles::Look> FollowedFiles::LookForNew() {

@@ -19,9 +19,12 @@ struct FollowedFile {
   proto::IndexedFile identity;  // see file_identity.h
 };
 
-// Whether the name is that of a file that has all of its rows, and not of one that is being written
-// (".a", "_a", "a.tmp").
+// Whether the name is that of a file that has all of its rows, and not one that editors and tools
+// give to what they are writing (".a", "_a", "a.tmp", "a.part", "a.crdownload", "a.swp", "a~").
 bool HasWholeName(const std::string& path);
+
+// What to do where a file was taken before all of it was there; for the end of an error.
+extern const char kWholeFilesHint[];
 
 // Not thread-safe.
 class FollowedFiles {
@@ -39,8 +42,8 @@ class FollowedFiles {
     std::vector<FollowedFile> files;  // new ones: the first to be changed first, then by name
     bool ended = false;               // the end was there before the files were looked for
   };
-  // Files that have come since the last call, which are taken with it. Names that begin with '.' or
-  // '_' or end in ".tmp" do not count. A name is used once: of a file that is taken away nothing is
+  // Files that have come since the last call, which are taken with it. Names that are not
+  // whole (HasWholeName) do not count. A name is used once: of a file that is taken away nothing is
   // forgotten. Errors: FailedPrecondition for a file that changed after it was taken; Unavailable
   // for a directory that cannot be listed; those of a store: then nothing is taken.
   absl::StatusOr<Look> LookForNew();

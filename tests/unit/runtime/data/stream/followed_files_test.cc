@@ -67,6 +67,15 @@ TEST_CASE("follow: a file is taken once, when it has its name") {
   CHECK(clicks.New().empty());
 }
 
+TEST_CASE("follow: names that editors and tools give to what they are writing are passed over") {
+  Clicks clicks;
+  for (const char* name : {"a.csv~", "a.csv.part", "a.csv.crdownload", ".a.csv.swp", "a.csv.swp"}) {
+    clicks.Write(name, "1\n");
+  }
+  clicks.Write("a.part.csv", "1\n");
+  CHECK(clicks.New() == Strings{"a.part.csv"});
+}
+
 TEST_CASE("follow: files come in the order of their last change, and then of their names") {
   Clicks clicks;
   for (const char* name : {"c.csv", "a.csv", "b.csv"}) clicks.Write(name, name);
