@@ -40,8 +40,12 @@ absl::Status TakeByVocabulary(const Info& info, const std::vector<std::string>& 
     const std::optional<int64_t> id = data.Lookup(feature, word);
     const auto at = static_cast<size_t>(id.value_or(0));
     // Ids after the vocabulary are buckets, which do not stand for a single value.
-    if (!id || at >= values.size() || taken[at]) {
+    if (!id || at >= values.size()) {
       ++result->unused;
+      continue;
+    }
+    if (taken[at]) {
+      ++result->repeated;
       continue;
     }
     taken[at] = true;
@@ -75,8 +79,12 @@ absl::Status TakeByHash(const Info& info, const data::Dataset& data, const std::
     ASSIGN_OR_RETURN(const bool found, file->Next(&word, row.data()));
     if (!found) return write();
     const std::optional<int64_t> id = data.Lookup(feature, word);
-    if (!id || !seen.insert(*id).second) {
+    if (!id) {
       ++result->unused;
+      continue;
+    }
+    if (!seen.insert(*id).second) {
+      ++result->repeated;
       continue;
     }
     ids.push_back(*id);
@@ -124,6 +132,10 @@ std::string InitialRows::ToString() const {
   std::string text = absl::StrCat("initial rows of ", table, " from ", path, ": ", taken);
   if (missing > 0) absl::StrAppend(&text, ", and ", missing, " values that it lacks begin anew");
   if (unused > 0) absl::StrAppend(&text, "; ", unused, " of its words have no row");
+  if (repeated > 0) {
+    absl::StrAppend(&text, "; ", repeated,
+                    " of its words come again, and the first of each counts");
+  }
   return text;
 }
 

@@ -100,9 +100,14 @@ TEST_CASE("initial rows: those of word2vec's text format, by value; others begin
   REQUIRE(taken.size() == 2);
   CHECK(taken[0].taken == 3);
   CHECK(taken[0].missing == 0);
-  CHECK(taken[0].unused == 2);
+  CHECK(taken[0].unused == 1);
+  CHECK(taken[0].repeated == 1);
+  CHECK_THAT(taken[0].ToString(),
+             Catch::Matchers::EndsWith("1 of its words have no row; 1 of its words come again, and "
+                                       "the first of each counts"));
   CHECK(taken[1].taken == 4);  // a hash table takes all, and of equal ones the first
-  CHECK(taken[1].unused == 1);
+  CHECK(taken[1].unused == 0);
+  CHECK(taken[1].repeated == 1);
 }
 
 TEST_CASE("initial rows: what the file lacks is counted, and told") {
