@@ -1,14 +1,20 @@
 #include "coordinator/runner/data_checks.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_kind.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/data/file_list.h"
 #include "runtime/data/names.h"
 #include "runtime/data/skip_gram.h"
+#include "runtime/data/spec_check.h"
+#include "runtime/data/stream/file_identity.h"
+#include "runtime/data/stream/index_file.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain::runner {
 namespace {
@@ -100,6 +106,20 @@ absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const da
       read("evaluate.word_similarity", job.evaluate.word_similarity, model::ReadWordPairs));
   RETURN_IF_ERROR(read("evaluate.analogies", job.evaluate.analogies, model::ReadAnalogies));
   return tests;
+}
+
+absl::Status WithoutStaleIndex(const absl::Status& error, proto::DatasetSpec spec) {
+  if (!data::IsChangedError(error)) return error;
+  const auto listed = data::WithFiles(std::move(spec));
+  if (!listed.ok()) return error;
+  const auto checked = data::CheckSpec(*listed);
+  const auto disk = env::NewRealFileSystem();
+  if (!checked.ok() || !data::RemoveIndex(*checked, disk.get())) return error;
+  absl::Status said(error.code(),
+                    absl::StrCat(error.message(),
+                                 "; the saved index is removed: the next run makes another one"));
+  const auto detail = GetDetail(error);
+  return detail ? WithDetail(std::move(said), *detail) : said;
 }
 
 }  // namespace coxswain::runner

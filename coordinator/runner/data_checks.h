@@ -18,4 +18,10 @@ absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& dat
 // kConfiguration and the job's key.
 absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const data::Dataset& data);
 
+// After an error of training or of an evaluation: where it is that a file has changed since it was
+// indexed, the saved index is removed. Else a file that differs where nobody looks before training
+// (same size and time, other bytes between the samples) would fail each run alike. Returns the
+// error, which then says so.
+absl::Status WithoutStaleIndex(const absl::Status& error, proto::DatasetSpec spec);
+
 }  // namespace coxswain::runner

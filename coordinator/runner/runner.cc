@@ -319,6 +319,11 @@ Part JobRunner::FinalPart() const {
 
 absl::StatusOr<JobResult> JobRunner::Train() {
   absl::StatusOr<JobResult> result = Run();
+  if (!result.ok()) {
+    result = WithoutStaleIndex(result.status(), job_.dataset);
+  } else {
+    WithoutStaleIndex(tracker_->left_out().first, job_.dataset).IgnoreError();
+  }
   const bool interrupted = interrupted_.load() && absl::IsCancelled(result.status());
   if (interrupted && saved_interrupted_) RETURN_IF_ERROR(*saved_interrupted_);
   if (interrupted && checkpointing_ && !saved_interrupted_) RETURN_IF_ERROR(SaveInterrupted());

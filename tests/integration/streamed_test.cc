@@ -342,6 +342,34 @@ TEST_CASE("a file that shrinks while it is streamed ends the job with an error t
   CHECK_THAT(train.err(), Contains("ratings.csv: changed since it was indexed: wanted "));
 }
 
+TEST_CASE("a file that differs where no sample is fails one run, and the next one indexes it anew",
+          "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  std::string text = "user,item,rating\n";
+  for (int i = 0; i < 40'000; ++i)
+    absl::StrAppend(&text, "u", i % 9, ",i", i % 7, ",", 1 + i % 5, "\n");
+  const std::string data = files.Write("ratings.csv", text);
+  const auto time = std::filesystem::last_write_time(data);
+  const Strings command = Join({"train", job, "--local", "1x1", "--set", "dataset.streaming=true",
+                                "--set", "dataset.cache_directory=" + files.Path("cache"), "--set",
+                                "train.epochs=1", "--set", "dataset.block_bytes=65536"},
+                               {});
+  REQUIRE(Coxswain(command).code == 0);
+  // Between the first page and the second one that are looked at.
+  text.replace(text.find(",3\n", 6000), 3, ",4\n");
+  files.Write("ratings.csv", text);
+  std::filesystem::last_write_time(data, time);
+  const auto failed = Coxswain(command);
+  CAPTURE(failed.out, failed.err);
+  CHECK(failed.code == 3);
+  CHECK_THAT(failed.err, Contains("ratings.csv: changed since it was indexed") &&
+                             Contains("the saved index is removed: the next run makes another"));
+  const auto again = Coxswain(command);
+  CAPTURE(again.err);
+  CHECK(again.code == 0);
+}
+
 // What happens to a file while a streamed job trains on it.
 enum class Harm { kVanishes, kShrinks };
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "runtime/base/status.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr uint64_t kPiece = 4096;
 constexpr uint64_t kPieces = 32;
+constexpr char kChanged[] = ": changed since it was indexed: wanted ";
 
 std::string Describe(int64_t bytes, int64_t modified_ns) {
   return absl::StrCat(bytes, " bytes of ",
@@ -79,9 +81,12 @@ absl::Status ChangedError(const std::string& path, const proto::IndexedFile& ind
                             : absl::IsNotFound(file.status()) ? "none"
                                                               : "another content";
   return absl::FailedPreconditionError(
-      absl::StrCat(path, ": changed since it was indexed: wanted ",
-                   Describe(indexed.bytes(), indexed.modified_ns()), ", found ", found,
-                   bytes == indexed.bytes() ? " and other content" : ""));
+      absl::StrCat(path, kChanged, Describe(indexed.bytes(), indexed.modified_ns()), ", found ",
+                   found, bytes == indexed.bytes() ? " and other content" : ""));
+}
+
+bool IsChangedError(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) && absl::StrContains(status.message(), kChanged);
 }
 
 absl::Status CheckUnchanged(const std::string& path, const proto::IndexedFile& indexed,

@@ -26,5 +26,7 @@ absl::Status CheckUnchanged(const std::string& path, const proto::IndexedFile& i
 
 // The error of a file that has other bytes or another size than it had.
 absl::Status ChangedError(const std::string& path, const proto::IndexedFile& indexed);
+// Whether the error is one of these, also where a worker has sent it.
+bool IsChangedError(const absl::Status& status);
 
 }  // namespace coxswain::data

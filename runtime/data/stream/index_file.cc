@@ -102,6 +102,11 @@ absl::Status CheckIndex(const DatasetSpec& spec, const DatasetIndex& index, bool
   return absl::OkStatus();
 }
 
+bool RemoveIndex(const DatasetSpec& spec, env::FileSystem* files) {
+  const std::string path = IndexPath(spec);
+  return !path.empty() && files->Exists(path) && files->RemoveAll(path).ok();
+}
+
 std::shared_ptr<const DatasetIndex> ForWorkers(const std::shared_ptr<const DatasetIndex>& index) {
   if (index == nullptr) return nullptr;
   auto less = std::make_shared<DatasetIndex>(*index);

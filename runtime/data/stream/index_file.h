@@ -29,6 +29,10 @@ absl::StatusOr<proto::DatasetIndex> ReadIndex(env::FileSystem* files, const std:
 absl::Status CheckIndex(const proto::DatasetSpec& spec, const proto::DatasetIndex& index,
                         bool same_machine);
 
+// Removes the saved index of a checked spec, which reading has shown to be of other content. False:
+// there is none.
+bool RemoveIndex(const proto::DatasetSpec& spec, env::FileSystem* files);
+
 // What of an index a worker needs; null for none.
 std::shared_ptr<const proto::DatasetIndex> ForWorkers(
     const std::shared_ptr<const proto::DatasetIndex>& index);
