@@ -1,12 +1,17 @@
 #include "runtime/data/file_list.h"
 
 #include <glob.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/remote_files.h"
 #include "runtime/env/remote_path.h"
@@ -16,69 +21,132 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<std::vector<std::string>> InDirectory(const std::string& path) {
+struct Listed {
   std::vector<std::string> files;
+  int64_t directories = 0;  // in the same place, which are not read
+};
+
+// Of a file or a directory that counts.
+bool Counts(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return !name.empty() && name[0] != '.' && name[0] != '_';
+}
+
+std::string NotRead(int64_t directories) {
+  return absl::StrCat(directories, directories == 1 ? " directory is" : " directories are",
+                      " not read; wanted one path for each, or a pattern such as 'DIR/*/*.csv'");
+}
+
+absl::StatusOr<Listed> InDirectory(const std::string& path) {
+  Listed listed;
   std::error_code error;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
     std::error_code ignored;
-    if (name[0] == '.' || name[0] == '_' || it->is_directory(ignored)) continue;
-    files.push_back(it->path().string());
+    if (!Counts(it->path())) continue;
+    if (it->is_directory(ignored)) {
+      ++listed.directories;
+    } else {
+      listed.files.push_back(it->path().string());
+    }
   }
   if (error) {
     return absl::UnavailableError(absl::StrCat(path, ": cannot be listed: ", error.message()));
   }
-  if (files.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        path, ": wanted a file, found a directory without any (names that begin with '.' or '_' ",
-        "do not count)"));
+  if (listed.files.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": wanted a file, found a directory without any",
+                     listed.directories > 0 ? absl::StrCat("; its ", NotRead(listed.directories))
+                                            : " (names that begin with '.' or '_' do not count)"));
   }
-  std::sort(files.begin(), files.end());
-  return files;
+  std::sort(listed.files.begin(), listed.files.end());
+  return listed;
 }
 
-absl::StatusOr<std::vector<std::string>> Matches(const std::string& pattern) {
+absl::StatusOr<Listed> Matches(const std::string& pattern) {
   glob_t found = {};
   const int code = glob(pattern.c_str(), 0, nullptr, &found);
-  std::vector<std::string> files;
+  Listed listed;
   for (size_t i = 0; code == 0 && i < found.gl_pathc; ++i) {
+    const fs::path path = found.gl_pathv[i];
     std::error_code ignored;
-    if (!fs::is_directory(found.gl_pathv[i], ignored)) files.emplace_back(found.gl_pathv[i]);
+    if (!fs::is_directory(path, ignored)) {
+      listed.files.push_back(path.string());
+    } else if (Counts(path)) {
+      ++listed.directories;
+    }
   }
   globfree(&found);
   if (code != 0 && code != GLOB_NOMATCH) {
     return absl::UnavailableError(absl::StrCat(pattern, ": its files cannot be listed"));
   }
-  if (files.empty()) {
-    return absl::NotFoundError(absl::StrCat(pattern, ": wanted files that match, found none"));
+  if (listed.files.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        pattern, ": wanted files that match, found none",
+        listed.directories > 0 ? absl::StrCat("; ", NotRead(listed.directories)) : ""));
   }
-  return files;
+  return listed;
+}
+
+absl::StatusOr<Listed> List(const std::string& path) {
+  const bool pattern = path.find_first_of("*?[") != std::string::npos;
+  std::error_code ignored;
+  const bool remote = env::IsRemotePath(path);
+  if (!remote && fs::is_directory(path, ignored)) return InDirectory(path);
+  if (!remote && (!pattern || fs::exists(path, ignored))) return Listed{{path}};
+  if (absl::StrContains(path, "**")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": '**' is no pattern that goes into directories: wanted one '*' for ",
+                     "each level of them, as in 'DIR/*/*.csv'"));
+  }
+  if (!remote) return Matches(path);
+  ASSIGN_OR_RETURN(std::vector<std::string> files, ListRemoteFiles(path));
+  return Listed{std::move(files)};
 }
 
 absl::Status Expand(google::protobuf::RepeatedPtrField<std::string>* paths) {
   google::protobuf::RepeatedPtrField<std::string> files;
   for (const std::string& path : *paths) {
-    ASSIGN_OR_RETURN(const std::vector<std::string> of_path, ListFiles(path));
-    for (const std::string& file : of_path) *files.Add() = file;
+    ASSIGN_OR_RETURN(const Listed of_path, List(path));
+    for (const std::string& file : of_path.files) *files.Add() = file;
+    if (of_path.directories > 0) LogWarning(path, ": ", NotRead(of_path.directories));
   }
   paths->Swap(&files);
+  return absl::OkStatus();
+}
+
+// What is the same for all names of a file, where there is one.
+std::string IdentityOf(const std::string& path) {
+  struct stat status {};
+  if (env::IsRemotePath(path) || stat(path.c_str(), &status) != 0) return path;
+  return absl::StrCat(status.st_dev, ":", status.st_ino);
+}
+
+absl::Status CheckHeldOut(const proto::DatasetSpec& spec) {
+  if (spec.split().test_paths().empty()) return absl::OkStatus();
+  absl::flat_hash_map<std::string, std::string> training;  // path by identity
+  for (const std::string& path : spec.paths()) training.emplace(IdentityOf(path), path);
+  for (const std::string& path : spec.split().test_paths()) {
+    const auto same = training.find(IdentityOf(path));
+    if (same == training.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("split.test_path: ", path, " is a file of the training data, too",
+                     same->second == path ? "" : absl::StrCat(" (", same->second, ")"),
+                     ": wanted files that are not trained on"));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path) {
-  if (env::IsRemotePath(path)) return ListRemoteFiles(path);
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) return InDirectory(path);
-  const bool pattern = path.find_first_of("*?[") != std::string::npos;
-  if (!pattern || fs::exists(path, ignored)) return std::vector<std::string>{path};
-  return Matches(path);
+  ASSIGN_OR_RETURN(Listed listed, List(path));
+  return std::move(listed.files);
 }
 
 absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec) {
   RETURN_IF_ERROR(Expand(spec.mutable_paths()));
   RETURN_IF_ERROR(Expand(spec.mutable_split()->mutable_test_paths()));
+  RETURN_IF_ERROR(CheckHeldOut(spec));
   return spec;
 }
 

@@ -13,11 +13,13 @@ namespace coxswain::data {
 // '.' or '_', sorted by name; of a pattern ('*', '?', '[...]') those that it matches, sorted. A
 // path that is a file stands for that whatever characters it has; one that does not exist and is no
 // pattern stays, for who opens it to tell. Errors: NotFound for a pattern or a directory without a
-// file.
+// file; InvalidArgument for a pattern with "**".
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path);
 
 // The spec with the files in place of its paths. Done by the one that all others get the spec from:
-// a file that comes into a directory meanwhile must not be in the data of some of them.
+// a file that comes into a directory meanwhile must not be in the data of some of them. Directories
+// that are passed over are logged. Errors: those of ListFiles; InvalidArgument for a test file that
+// is a training file, under whatever name.
 absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec);
 
 // All paths in the spec that reading the data opens: who bounds what may be read goes by these.

@@ -47,13 +47,14 @@ std::string Factorization(const std::string& model, const std::string& rest) {
       "name: stars\ndataset: {path: rows.csv}\nfeatures:\n",
       "  - {name: user, kind: categorical, oov_buckets: 1}\n",
       "  - {name: item, kind: categorical, oov_buckets: 2}\nlabel: {column: stars}\n",
-      "split: {test_path: rows.csv}\ntrain: {batch_size: 16}\n",
+      "split: {test_path: test.csv}\ntrain: {batch_size: 16}\n",
       "model: {kind: matrix_factorization, user: {feature: user}, item: {feature: item}, dim: 4",
       model, "}\n", rest);
 }
 
 SavedJob Save(const DataFiles& files, const std::string& text) {
   files.Write("rows.csv", Rows());
+  files.Write("test.csv", Rows());
   return TrainAndSave(files, text);
 }
 
@@ -195,7 +196,7 @@ TEST_CASE("recommend: someone unknown, or asked for by items, is refused by name
   const SavedJob linear = Save(others,
                                "name: t\ndataset: {path: rows.csv}\nfeatures:\n"
                                "  - {name: user, kind: categorical}\n"
-                               "label: {column: stars}\nsplit: {test_path: rows.csv}\n"
+                               "label: {column: stars}\nsplit: {test_path: test.csv}\n"
                                "model: {kind: logistic_regression}\n");
   const auto cannot = Recommender::Load(linear.directory);
   CHECK(absl::IsFailedPrecondition(cannot.status()));
@@ -207,7 +208,7 @@ std::string Towers(const std::string& user) {
       "name: pairs\ndataset: {path: rows.csv}\nfeatures:\n  - {name: item, kind: categorical}\n",
       "  - {name: history, kind: history, history_of: item, group_by: user}\n",
       "  - {name: age, kind: numeric, normalization: standard}\n",
-      "  - {name: city, kind: categorical}\nsplit: {test_path: rows.csv}\n",
+      "  - {name: city, kind: categorical}\nsplit: {test_path: test.csv}\n",
       "train: {batch_size: 16}\nmodel: {kind: two_tower, dim: 4, user: {", user,
       "}, item: {feature: item}}\n");
 }
@@ -288,10 +289,11 @@ TEST_CASE("recommend: a two_tower whose user is an id suggests for its users by 
           "[predict]") {
   const DataFiles files;
   files.Write("rows.csv", Rows());
+  files.Write("test.csv", Rows());
   const SavedJob saved = TrainAndSave(
       files,
       "name: pairs\ndataset: {path: rows.csv}\nfeatures:\n  - {name: item, kind: categorical}\n"
-      "  - {name: user, kind: categorical}\nsplit: {test_path: rows.csv}\n"
+      "  - {name: user, kind: categorical}\nsplit: {test_path: test.csv}\n"
       "train: {batch_size: 16}\nmodel: {kind: two_tower, dim: 4, user: {features: [user]}, "
       "item: {feature: item}}\n");
   const auto recommender = Must(Recommender::Load(saved.directory));

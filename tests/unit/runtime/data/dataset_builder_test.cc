@@ -33,7 +33,8 @@ TEST_CASE("dataset builder: weights, vectors, parts and streaming are those of t
 TEST_CASE("dataset builder: files of a test, JSON lines and TFRecord") {
   DataFiles files;
   const std::string json = files.Write("a.jsonl", "{\"x\": 3, \"y\": 1}\n");
-  const auto rows = MustLoad(JsonLines(json).Numeric("x").Label("y").TestFile(json).options().spec);
+  const std::string test = files.Write("test.jsonl", "{\"x\": 5, \"y\": 1}\n");
+  const auto rows = MustLoad(JsonLines(json).Numeric("x").Label("y").TestFile(test).options().spec);
   CHECK(rows->num_examples(Part::kTest) == 1);
   CHECK(Values<float>(*rows, AllOf(*rows, Part::kTraining), "x") == std::vector<float>{3});
   const std::string records = files.Write("a", ExampleBuilder().Float("x", {4}).Record());

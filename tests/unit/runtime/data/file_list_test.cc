@@ -38,13 +38,62 @@ TEST_CASE("file list: files, directories and patterns, sorted by name") {
              Contains("found a directory without any"));
 }
 
+TEST_CASE("file list: directories beside or in place of files are told, and ** is refused") {
+  DataFiles files;
+  namespace fs = std::filesystem;
+  fs::create_directories(files.Path("hv/day=1"));
+  fs::create_directory(files.Path("hv/_temporary"));
+  files.Write("hv/day=1/a.csv", "x\n1\n");
+  const auto error = [&](const std::string& name) {
+    return std::string(ListFiles(files.Path(name)).status().message());
+  };
+  CHECK_THAT(error("hv"), Contains("hv: wanted a file, found a directory without any; its 1 "
+                                   "directory is not read; wanted one path for each, or a pattern "
+                                   "such as 'DIR/*/*.csv'"));
+  CHECK_THAT(error("hv/*"), Contains("found none; 1 directory is not read"));
+  CHECK_THAT(error("hv/**/*.csv"), Contains("hv/**/*.csv: '**' is no pattern that goes into"));
+  CHECK(ListFiles(files.Path("hv/**")).status().code() == absl::StatusCode::kInvalidArgument);
+  files.Write("hv/b.csv", "x\n1\n");
+  CHECK(ListFiles(files.Path("hv")).value() == Strings{files.Path("hv/b.csv")});
+  files.Write("c**.csv", "x\n1\n");  // a name, as it is there
+  CHECK(ListFiles(files.Path("c**.csv")).value() == Strings{files.Path("c**.csv")});
+}
+
+TEST_CASE("file list: a test file that is a training file is an error, whatever it is called") {
+  DataFiles files;
+  namespace fs = std::filesystem;
+  fs::create_directory(files.Path("d"));
+  files.Write("d/a.csv", "x\n1\n");
+  files.Write("d/b.csv", "x\n1\n");
+  files.Write("held.csv", "x\n1\n");
+  fs::create_symlink(files.Path("d/b.csv"), files.Path("link.csv"));
+  fs::create_hard_link(files.Path("d/b.csv"), files.Path("hard.csv"));
+  const auto made = [&](const std::string& train, const std::string& test) {
+    proto::DatasetSpec spec;
+    spec.add_paths(files.Path(train));
+    spec.mutable_split()->add_test_paths(files.Path(test));
+    return WithFiles(spec).status();
+  };
+  CHECK(made("d", "held.csv").ok());
+  CHECK(made("d/a.csv", "link.csv").ok());
+  for (const std::string test :
+       {"d/b.csv", "d/*.csv", "d", "link.csv", "hard.csv", "d/../d/b.csv"}) {
+    INFO(test);
+    const absl::Status status = made("d/[b-z].csv", test);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(status.message()), Contains("split.test_path: " + files.Path("")) &&
+                                                  Contains(" is a file of the training data, too"));
+  }
+}
+
 TEST_CASE("file list: a data set is made of them in their order") {
   DataFiles files;
   std::filesystem::create_directory(files.Path("d"));
   files.Write("d/2.csv", "x\n3\n");
   files.Write("d/1.csv", "x\n1\n2\n");
+  files.Write("test_1.csv", "x\n1\n2\n");
   auto spec = CsvSpec(files.Path("d"));
-  spec.mutable_split()->add_test_paths(files.Path("d/*1*"));
+  spec.mutable_split()->add_test_paths(files.Path("*_1*"));
   AddNumeric(&spec, "x");
   const auto data = MustLoad(spec);
   CHECK(Values<float>(*data, AllOf(*data, Part::kTraining), "x") == std::vector<float>{1, 2, 3});
