@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
@@ -399,6 +400,11 @@ absl::Status RunTracker::failure() const {
 LeftOut RunTracker::left_out() const {
   absl::MutexLock lock(&mu_);
   return {state_.closures_left_out, state_.closures_left_out + completed_, first_left_out_};
+}
+
+bool RunTracker::FirstLeftOutIsNew() {
+  absl::MutexLock lock(&mu_);
+  return !first_left_out_.ok() && !std::exchange(told_left_out_, true);
 }
 
 RunState RunTracker::state() const {

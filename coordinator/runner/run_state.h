@@ -135,6 +135,8 @@ class RunTracker {
   absl::Status failure() const;
   // What failed and was left out.
   LeftOut left_out() const;
+  // Whether something was, and this was not asked since.
+  bool FirstLeftOutIsNew();
 
   RunState state() const;
   template <typename Change>
@@ -175,6 +177,7 @@ class RunTracker {
   RunCounters session_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
   absl::Status first_left_out_ ABSL_GUARDED_BY(mu_);
+  bool told_left_out_ ABSL_GUARDED_BY(mu_) = false;
   int64_t completed_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t surplus_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<Ticket> waiting_ ABSL_GUARDED_BY(mu_);  // of state_.returned

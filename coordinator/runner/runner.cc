@@ -456,10 +456,10 @@ void JobRunner::TellLeftOut(bool trained) {
   // Under fail_fast, and where a number is not finite, the job's own error says it.
   if (job_.train.on_error == ErrorPolicy::kFailFast || !events_.on_left_out) return;
   LeftOut left_out = tracker_->left_out();
-  if (left_out.first.ok() || !tracker_->failure().ok() || (!trained && told_left_out_)) return;
+  if (left_out.first.ok() || !tracker_->failure().ok()) return;
+  if (!trained && !tracker_->FirstLeftOutIsNew()) return;
   if (trained && job_.train.on_error == ErrorPolicy::kCollect) return;  // its error has them all
   left_out.of += closures_before_;
-  told_left_out_ = true;
   events_.on_left_out(left_out, trained);
 }
 

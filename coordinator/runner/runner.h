@@ -261,7 +261,6 @@ class JobRunner {
   int64_t closures_scheduled_ = 0;
   int64_t steps_before_ = 0, evaluated_at_ = 0;  // trained before this session; scheduled then
   bool finished_before_ = false;
-  bool told_left_out_ = false;
 };
 
 }  // namespace coxswain::runner
