@@ -188,6 +188,20 @@ faults:
   CHECK(index("fire") == index("calm"));
 }
 
+TEST_CASE("a command in one process says that it unpacks a packed file, and where", "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  std::ifstream csv(files.Path("ratings.csv"));
+  const std::string text((std::istreambuf_iterator<char>(csv)), std::istreambuf_iterator<char>());
+  const std::string packed = files.WriteGzip("ratings.csv.gz", text);
+  const auto result = Coxswain(
+      Join({"train", job, "--in-process", "--set", "dataset.path=" + packed}, Streaming(files)));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.err, Contains("ratings.csv.gz is packed and cannot be entered in the middle") &&
+                             Contains(files.Path("cache/unpacked")));
+}
+
 TEST_CASE("a packed file under fire is unpacked once, and every example of it is used once",
           "[streamed]") {
   const DataFiles files;

@@ -53,8 +53,9 @@ absl::Status UnpackedFiles::Unpack(const std::string& path, const proto::Indexed
                                    const std::string& name, int copy) const {
   RETURN_IF_ERROR(copies_.MakeRoom(indexed.unpacked_bytes(), name,
                                    "files that are not packed, or dataset.streaming: false"));
-  LogInfo("data set: ", path, " is packed and cannot be entered in the middle: it is unpacked, ",
-          BytesText(indexed.unpacked_bytes()), ", into ", copies_.PathOf(name));
+  // Minutes, and disk space that nobody expects: a warning is what commands show.
+  LogWarning("data set: ", path, " is packed and cannot be entered in the middle: it is unpacked, ",
+             BytesText(indexed.unpacked_bytes()), ", into ", copies_.PathOf(name));
   ASSIGN_OR_RETURN(auto file, OpenDataFile(path));
   ASSIGN_OR_RETURN(const std::unique_ptr<ByteSource> source, ByteSource::OfFile(std::move(file)));
   std::vector<char> chunk(kChunk);
