@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -79,7 +80,10 @@ int WrongUsage(CLI::App& app, const CLI::ParseError& error) {
     groups.push_back(c);
     for (const CLI::App* group : groups) {
       for (const CLI::Option* o : group->get_options()) {
-        for (const std::string& name : o->get_lnames()) flags.push_back("--" + name);
+        for (const std::string& name : o->get_lnames()) {
+          const std::string listed = "--" + name;  // of --help there is one in each group
+          if (std::find(flags.begin(), flags.end(), listed) == flags.end()) flags.push_back(listed);
+        }
       }
     }
     const bool flag = unknown[0].rfind("-", 0) == 0;

@@ -104,8 +104,10 @@ std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
 }
 
 std::string DescribeData(const job::JobSpec& job, const data::Dataset& data) {
-  std::string text = absl::StrCat("examples: ", Examples(data), "\n", DescribeUnused(job),
-                                  DescribeLabels(job, data));
+  std::string text =
+      absl::StrCat("examples: ", Examples(data), "\n",
+                   data.index() == nullptr ? "read: into memory\n" : "read: streamed, by blocks\n",
+                   DescribeUnused(job), DescribeLabels(job, data));
   for (const proto::FeatureSpec& feature : job.dataset.features()) {
     absl::StrAppend(&text, "feature ", feature.name(), ": ", DescribeFeature(feature, data), "\n");
   }

@@ -1,3 +1,5 @@
+// Reading the file and its overrides section by section; then the paths: they are checked, and made
+// relative to the directory of the job file.
 #include "coordinator/job/job_parser.h"
 
 #include <filesystem>
@@ -5,12 +7,14 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/regularization.h"
 #include "coordinator/job/schema.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/data/names.h"
 #include "runtime/env/remote_path.h"
 
 namespace coxswain::job {
@@ -70,6 +74,50 @@ std::string Resolve(const std::string& directory, const std::string& path) {
   return path.empty() || absl::StartsWith(path, "/") ? path : directory + path;
 }
 
+// Paths that people know from other programs, and that lead to nothing here.
+absl::Status CheckPath(const JobSpec& job, const std::string& key, const std::string& path) {
+  const auto wrong = [&](absl::string_view what) {
+    return config::ConfigurationError(
+        absl::StrCat(job.Where(key), ": ", key, ": ", data::Quoted(path), ": ", what));
+  };
+  if (path == "~" || absl::StartsWith(path, "~/")) {
+    return wrong("'~' is not expanded in a job file; wanted the whole path");
+  }
+  const size_t end = path.find("://");
+  if (env::IsRemotePath(path) || end == std::string::npos || end == 0 ||
+      !IsName(absl::string_view(path).substr(0, end))) {
+    return absl::OkStatus();
+  }
+  return wrong(absl::StrCat("wanted a path of this machine or s3://BUCKET/NAME, found one of ",
+                            path.substr(0, end + 3)));
+}
+
+absl::Status CheckPaths(const JobSpec& job) {
+  for (const std::string& path : job.dataset.paths()) {
+    RETURN_IF_ERROR(CheckPath(job, "dataset.path", path));
+  }
+  for (const std::string& path : job.dataset.split().test_paths()) {
+    RETURN_IF_ERROR(CheckPath(job, "split.test_path", path));
+  }
+  for (int i = 0; i < job.dataset.joins_size(); ++i) {
+    RETURN_IF_ERROR(
+        CheckPath(job, absl::StrCat("dataset.join.", i, ".path"), job.dataset.joins(i).path()));
+  }
+  RETURN_IF_ERROR(
+      CheckPath(job, "dataset.cache_directory", job.dataset.stream().cache_directory()));
+  RETURN_IF_ERROR(CheckPath(job, "checkpoint.directory", job.checkpoint.directory));
+  for (const proto::FeatureSpec& feature : job.dataset.features()) {
+    RETURN_IF_ERROR(CheckPath(job, absl::StrCat("features.", feature.name(), ".vocabulary"),
+                              feature.vocabulary_file()));
+  }
+  for (const TableSpec& table : job.tables) {
+    if (!table.rows_file) continue;
+    RETURN_IF_ERROR(CheckPath(job, absl::StrCat("tables.", table.name, ".initializer.path"),
+                              table.rows_file->path));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 bool IsName(absl::string_view name) {
@@ -120,6 +168,7 @@ absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& 
                                      const std::string& directory,
                                      const std::vector<std::string>& overrides) {
   ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, file_name, overrides));
+  RETURN_IF_ERROR(CheckPaths(job));
   const std::string base = absl::StrCat(directory, "/");
   job.checkpoint.directory = Resolve(base, job.checkpoint.directory);
   job.evaluate.word_similarity = Resolve(base, job.evaluate.word_similarity);

@@ -126,6 +126,12 @@ absl::Status CsvReader::ReadColumns() {
                                                    format_.header ? "a header line" : "records",
                                                    ", found an empty file"));
   }
+  for (const absl::string_view field : fields_) {
+    if (!absl::StrContains(field, '\r') || absl::StrContains(field, '\n')) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        path(), ": wanted lines that end in \\n or \\r\\n, found some that end in \\r ",
+        "alone; `tr '\\r' '\\n'` converts them"));
+  }
   if (!columns_.empty()) return absl::OkStatus();
   if (format_.header) {
     for (absl::string_view name : fields_) columns_.emplace_back(name);

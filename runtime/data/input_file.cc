@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_file.h"
@@ -45,6 +46,19 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenSource(const std::string& path) 
   return ByteSource::OfDescriptor(path, fd);
 }
 
+// By what other program than gzip and zstd, which are unpacked; null for none.
+const char* PackedAs(absl::string_view bytes) {
+  if (absl::StartsWith(bytes, "PK\x03\x04")) return "zip";
+  if (absl::StartsWith(bytes,
+                       "\xfd"
+                       "7zXZ"))
+    return "xz";
+  if (absl::StartsWith(bytes, "BZh") && bytes.size() >= 10 && bytes.substr(4, 6) == "1AY&SY") {
+    return "bzip2";
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const std::string& path) {
@@ -74,6 +88,11 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Start(const std::string& n
 }
 
 absl::Status InputFile::CheckText() {
+  if (const char* packed = PackedAs({begin(), end_ - begin_}); packed != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": wanted text, found a file that is packed as ", packed,
+                     ": unpack it first, or pack it by gzip or zstd"));
+  }
   if (absl::string_view(begin(), std::min<size_t>(end_, 3)) == "\xef\xbb\xbf") Consume(3);
   const absl::string_view mark(begin(), std::min<size_t>(end_ - begin_, 2));
   if (mark == "\xff\xfe" || mark == "\xfe\xff") {

@@ -493,8 +493,9 @@ class LabelSink : public FieldSink {
     if (!positive_.empty()) return "a label";
     if (!spec_.bounded()) return kWantedNumber;
     return absl::StrCat("a label ", spec_.whole() ? "that is an integer " : "", "from ",
-                        spec_.low(), " to ", spec_.high(),
-                        ", as the loss wants it (label.positive_values names texts)");
+                        spec_.low(), " to ", spec_.high(), ", as the loss wants it (",
+                        spec_.high() == 1 ? "label.positive: \"> 0\" compares numbers, " : "",
+                        "label.positive_values names texts)");
   }
 
  private:

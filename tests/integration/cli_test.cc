@@ -39,7 +39,8 @@ TEST_CASE("wrong usage ends with code 2 and says what was wanted", "[cli]") {
       {{}, {"subcommand"}},
       {{"trains", job}, {"unknown command \"trains\"", "did you mean \"train\""}},
       {{"train", job, "--in-process", "--modeldir", "m"},
-       {"unknown flag \"--modeldir\"", "did you mean \"--model-dir\""}},
+       {"unknown flag \"--modeldir\"", "did you mean \"--model-dir\"",
+        "there are: --help, --cluster, --local, --in-process, --set"}},  // --help once
       {{"train", job}, {"--cluster", "--local", "--in-process"}},
       {{"train", job, "--local", "1x1", "--in-process"}, {"--local", "--in-process"}},
       {{"train", job, "--local", "2y2"}, {"--local 2y2", "PSxW"}},

@@ -440,8 +440,12 @@ label: {column: label}
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.out, Contains("is valid") && Contains("examples: training 4") &&
-                             Contains("labels of ") && Contains("feature color: 5 values") &&
+                             Contains("read: into memory\n") && Contains("labels of ") &&
+                             Contains("feature color: 5 values") &&
                              Contains("feature size: numbers, (x - "));
+  const auto streamed = Coxswain({"validate", job, "--data", "--set", "dataset.streaming=true",
+                                  "--set", "dataset.cache_directory=" + files.Path("cache")});
+  CHECK_THAT(streamed.out, Contains("read: streamed, by blocks\n"));
   // A mistake far down in a file that the columns' check does not see.
   Append(files.Path("table.csv"), "red,1,1,1\nred,x,1,1\n");
   CHECK(Coxswain({"validate", job}).code == 0);

@@ -14,6 +14,7 @@
 namespace coxswain::job {
 namespace {
 
+using Catch::Matchers::Contains;
 using testing::LossName;
 using testing::MustParse;
 
@@ -338,6 +339,27 @@ TEST_CASE("overrides replace, add and remove keys before anything is checked") {
   CHECK(absl::StrContains(job.model->Options(),
                           "deep: {features: [age, work, tags], hidden: [3, 2]}"));
   CHECK(job.FindTable("tags")->initializer.stddev() == 2);
+}
+
+TEST_CASE("paths that lead to nothing here are refused with what to write") {
+  constexpr char kJob[] =
+      "dataset: {path: a.csv}\nfeatures: [{name: x, kind: numeric}]\nlabel: {column: y}\n"
+      "model: {kind: logistic_regression}\n";
+  const auto error = [&](const std::string& set) {
+    return std::string(ParseKeptJob(kJob, "job.yaml", "/jobs", {set}).status().message());
+  };
+  CHECK_THAT(error("dataset.path=gs://bucket/a.csv"),
+             Contains("dataset.path: \"gs://bucket/a.csv\": wanted a path of this machine or "
+                      "s3://BUCKET/NAME, found one of gs://"));
+  CHECK_THAT(error("split.test_path=https://a.org/a.csv"), Contains("found one of https://"));
+  CHECK_THAT(error("dataset.path=~/a.csv"),
+             Contains("dataset.path: \"~/a.csv\": '~' is not expanded in a job file"));
+  CHECK_THAT(error("checkpoint.directory=~/saved"), Contains("checkpoint.directory: \"~/saved\""));
+  for (const char* good :
+       {"dataset.path=s3://bucket/a.csv", "dataset.path=a~b/~c.csv", "dataset.path=/x/a:b.csv"}) {
+    INFO(good);
+    CHECK(ParseKeptJob(kJob, "job.yaml", "/jobs", {good}).ok());
+  }
 }
 
 }  // namespace

@@ -263,5 +263,14 @@ TEST_CASE("numbers: decimal texts are rounded correctly and nothing else passes"
   }
 }
 
+TEST_CASE("csv: lines that end in a carriage return alone are an error that says so") {
+  DataFiles files;
+  const auto old = ReadAll(files.Write("a.csv", "x,y\r1,0\r2,1\r"), CsvFormat());
+  CHECK_THAT(std::string(old.status().message()),
+             Contains("a.csv: wanted lines that end in \\n or \\r\\n, found some that end in \\r "
+                      "alone"));
+  CHECK(ReadAll(files.Write("a.csv", "x,y\r\n1,0\r\n"), CsvFormat()).ok());
+}
+
 }  // namespace
 }  // namespace coxswain::data

@@ -29,7 +29,8 @@ TEST_CASE("labels: one outside of the loss's range is an error with file and lin
   Bound(&spec, 0, 1, false);
   CHECK_THAT(LoadError(spec),
              EndsWith("a.csv:5:3: field 2 (\"y\"): wanted a label from 0 to 1, as "
-                      "the loss wants it (label.positive_values names texts), found "
+                      "the loss wants it (label.positive: \"> 0\" compares numbers, "
+                      "label.positive_values names texts), found "
                       "\"5\""));
   Bound(&spec, 0, 9, true);
   CHECK_THAT(LoadError(spec), Contains("a.csv:3:3") && Contains("an integer from 0 to 9") &&

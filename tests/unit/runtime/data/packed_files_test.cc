@@ -187,5 +187,25 @@ TEST_CASE("packed files: zstd csv in memory has the data set of the file that it
   CHECK_THAT(LoadError(spec), Contains("b.csv.zst:3:1: field 1 (\"x\"): wanted a finite number"));
 }
 
+TEST_CASE("packed files: what other programs than gzip and zstd have packed is named") {
+  DataFiles files;
+  const std::string zip("PK\x03\x04\x14\x00\x00\x00\x08\x00", 10);
+  const std::string xz(
+      "\xfd"
+      "7zXZ\x00\x00\x04\xe6\xd6",
+      10);
+  const std::string bzip2("BZh91AY&SY\x01\x02");
+  for (const auto& [bytes, name] : {std::pair{zip, "zip"}, {xz, "xz"}, {bzip2, "bzip2"}}) {
+    auto spec = CsvSpec(files.Write("a.csv", bytes));
+    AddNumeric(&spec, "x");
+    CHECK_THAT(LoadError(spec), Catch::Matchers::Contains(absl::StrCat(
+                                    "a.csv: wanted text, found a file that is packed as ", name,
+                                    ": unpack it first, or pack it by gzip or zstd")));
+  }
+  auto spec = CsvSpec(files.Write("a.csv", "BZh9\n1\n"));
+  AddNumeric(&spec, "BZh9");
+  MustLoad(spec);
+}
+
 }  // namespace
 }  // namespace coxswain::data
