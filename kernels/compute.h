@@ -11,7 +11,7 @@ namespace coxswain::kernels {
 
 // Of MatMul, BatchMatMul, FusedDense, DenseInputGrad, MatMulShard and ApplyMatMul.
 inline constexpr char kComputeAttr[] = "compute";
-// Of the same ops, a bool: MatMulProblem::same_on_any_threads.
+// Of the same ops, and of RankShard and TopKShard, a bool: MatMulProblem::same_on_any_threads.
 inline constexpr char kSameOnAnyThreadsAttr[] = "same_on_any_threads";
 
 // Sets the attributes on all nodes that take them. A node that has one already keeps its value.

@@ -35,6 +35,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/compute.h"
 #include "kernels/cpu/index_check.h"
 #include "kernels/cpu/onednn_matmul.h"
 #include "kernels/cpu/row_math.h"
@@ -58,8 +59,9 @@ struct CandidateAttrs {
   ShardIds ids;
   int64_t candidates = 0;
   bool normalize = false;
-  bool directions = false;  // of TopKShard
-  int64_t k = 0;            // the same
+  bool directions = false;           // of TopKShard
+  int64_t k = 0;                     // the same
+  bool same_on_any_threads = false;  // see compute.h
 };
 
 absl::StatusOr<CandidateAttrs> ParseCandidates(const Attrs& attrs, bool top) {
@@ -71,6 +73,7 @@ absl::StatusOr<CandidateAttrs> ParseCandidates(const Attrs& attrs, bool top) {
         absl::StrCat("wanted rows of f32, found ", a.type.ToString()));
   }
   ASSIGN_OR_RETURN(a.ids, ParseShardIds(attrs));
+  a.same_on_any_threads = graph::AttrOr<bool>(attrs, kSameOnAnyThreadsAttr, false);
   if (a.ids.rows < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("attribute 'rows': wanted 0 or more, found ", a.ids.rows,
@@ -271,7 +274,7 @@ absl::Status ForEachBlock(const CandidateAttrs& a, graph::KernelContext* context
     p.k = dim;
     p.n = width;
     p.transpose_b = true;
-    p.same_on_any_threads = true;  // else which of two near scores is higher
+    p.same_on_any_threads = a.same_on_any_threads;
     float* out = scores.mutable_data<float>();
     RETURN_IF_ERROR(
         MatMulF32(p, x.data<float>(), block->data<float>(), nullptr, out, context->pool()));
@@ -368,29 +371,30 @@ absl::Status TopKShard(const CandidateAttrs& a, graph::KernelContext* context) {
 }  // namespace
 
 void RegisterShardCandidates(graph::OpRegistry* registry) {
-  registry->Register({.name = "RankShard",
-                      .min_inputs = 5,
-                      .max_inputs = 6,
-                      .stateful = true,
-                      .on_parameter_server = true,
-                      .not_differentiable = true,
-                      .infer = InferCandidates<false>,
-                      .attrs = {"shard", "variable", "dtype", "shape", "strategy", "index", "count",
-                                "rows", "row_begin", "candidates", "normalize", kAveragesAttr}});
+  registry->Register(
+      {.name = "RankShard",
+       .min_inputs = 5,
+       .max_inputs = 6,
+       .stateful = true,
+       .on_parameter_server = true,
+       .not_differentiable = true,
+       .infer = InferCandidates<false>,
+       .attrs = {"shard", "variable", "dtype", "shape", "strategy", "index", "count", "rows",
+                 "row_begin", "candidates", "normalize", kAveragesAttr, kSameOnAnyThreadsAttr}});
   registry->RegisterKernel(
       "RankShard",
       AttrKernel<CandidateAttrs>(
           [](const Attrs& attrs) { return ParseCandidates(attrs, /*top=*/false); }, RankShard));
-  registry->Register(
-      {.name = "TopKShard",
-       .min_inputs = 3,
-       .max_inputs = 4,
-       .stateful = true,
-       .on_parameter_server = true,
-       .not_differentiable = true,
-       .infer = InferCandidates<true>,
-       .attrs = {"shard", "variable", "dtype", "shape", "strategy", "index", "count", "rows",
-                 "row_begin", "candidates", "normalize", "directions", "k", kAveragesAttr}});
+  registry->Register({.name = "TopKShard",
+                      .min_inputs = 3,
+                      .max_inputs = 4,
+                      .stateful = true,
+                      .on_parameter_server = true,
+                      .not_differentiable = true,
+                      .infer = InferCandidates<true>,
+                      .attrs = {"shard", "variable", "dtype", "shape", "strategy", "index", "count",
+                                "rows", "row_begin", "candidates", "normalize", "directions", "k",
+                                kAveragesAttr, kSameOnAnyThreadsAttr}});
   registry->RegisterKernel(
       "TopKShard",
       AttrKernel<CandidateAttrs>(

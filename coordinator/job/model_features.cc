@@ -33,7 +33,8 @@ std::vector<VariablePart> SideBySide(const JobSpec& job, const std::vector<std::
   std::vector<VariablePart> parts;
   for (const std::string& name : features) {
     const TableSpec* table = job.FindTable(name);
-    parts.push_back({{name}, "", table == nullptr ? NumberWidth(job, name) : table->dim});
+    parts.push_back(table == nullptr ? VariablePart{{name}, "number", NumberWidth(job, name)}
+                                     : VariablePart{{name}, "", table->dim});
   }
   return parts;
 }

@@ -80,7 +80,7 @@ class ModelSpec {
   };
   virtual Sides ranks() const { return {}; }
   // Of variables that are no tables: those whose rows or columns stand for features of the job,
-  // whose model this is.
+  // whose model this is, or for classes.
   virtual InputsByVariable Inputs(const JobSpec& job) const;
 
   // ---- The graph's side.

@@ -38,7 +38,7 @@ using Key = std::pair<std::string, std::vector<std::string>>;
 
 std::string InWords(const job::VariablePart& part) {
   const std::string of = absl::StrJoin(part.of, " x ");
-  if (part.as.empty() || part.of.size() > 1) return of;
+  if (part.as.empty() || part.as == "number" || part.of.size() > 1) return of;
   return of.empty() ? part.as : absl::StrCat(of, " (", part.as, ")");
 }
 
@@ -83,6 +83,7 @@ LayerFit FitLayer(const job::VariableInputs& wanted, const Shape& shape,
                   const NameMap& names) {
   LayerFit fit;
   if (shape.rank() != saved_shape.rank() || shape.rank() < 1 || shape.rank() > 2) return fit;
+  if (wanted.classes != saved.classes) return fit;
   AxisFit rows = FitAxis(wanted.rows, shape.dim(0), saved.rows, saved_shape.dim(0), names);
   AxisFit columns =
       FitAxis(wanted.columns, Columns(shape), saved.columns, Columns(saved_shape), names);

@@ -29,10 +29,6 @@ int64_t UsedRows(const data::Dataset& data, const std::string& feature) {
   return used;
 }
 
-std::string BiasName(const std::string& layers, size_t i) {
-  return absl::StrCat(layers, "/layer_", i, "/bias");
-}
-
 std::string ScaleName(const std::string& layers, size_t i) {
   return absl::StrCat(layers, "/layer_", i, "/norm_scale");
 }
@@ -91,6 +87,10 @@ const char* ActivationOp(Activation activation) {
 std::string KernelName(const std::string& layers, size_t i) {
   return absl::StrCat(layers, "/layer_", i, "/kernel");
 }
+std::string BiasName(const std::string& layers, size_t i) {
+  return absl::StrCat(layers, "/layer_", i, "/bias");
+}
+std::string WideName(const std::string& feature) { return absl::StrCat("wide/", feature); }
 
 absl::Status ModelParts::CreateTables() {
   // What must not depend on the machines does not depend on their threads.
@@ -185,11 +185,10 @@ absl::Status ModelParts::CreateLinear(const Names& features, int64_t outputs) {
   for (const std::string& name : NumericNames(features)) {
     const proto::FeatureSpec& feature = *job_.FindFeature(name);
     const bool vector = feature.kind() == proto::FeatureSpec::VECTOR;
-    RETURN_IF_ERROR(CreateDense(absl::StrCat("wide/", name),
-                                vector ? Shape{feature.width(), outputs} : Shape{outputs},
-                                Zeros()));
+    RETURN_IF_ERROR(CreateDense(
+        WideName(name), vector ? Shape{feature.width(), outputs} : Shape{outputs}, Zeros()));
   }
-  return CreateDense("wide/bias", {outputs}, Zeros());
+  return CreateDense(kWideBias, {outputs}, Zeros());
 }
 
 void ModelParts::Minimize(FunctionBuilder& f, Output loss) const { f.Minimize(loss, ClipOf(job_)); }
@@ -446,13 +445,13 @@ Output ModelParts::Linear(FunctionBuilder& f, const Names& features, int64_t out
   for (const std::string& name : features) {
     const std::string table = absl::StrCat(name, "_linear");
     if (job_.FindFeature(name)->kind() == proto::FeatureSpec::VECTOR) {
-      const Output weights = DenseValue(f, absl::StrCat("wide/", name));
+      const Output weights = DenseValue(f, WideName(name));
       parts.push_back(f.Reshape(f.MatMul(f.Column(name), weights), shape));
       continue;
     }
     if (!has_table(table)) {
       const Output number = outputs == 1 ? f.Column(name) : Number(f, name);
-      parts.push_back(f.Mul(number, DenseValue(f, absl::StrCat("wide/", name))));
+      parts.push_back(f.Mul(number, DenseValue(f, WideName(name))));
       continue;
     }
     proto::FeatureSpec summed = *job_.FindFeature(name);
@@ -460,7 +459,7 @@ Output ModelParts::Linear(FunctionBuilder& f, const Names& features, int64_t out
     parts.push_back(f.Reshape(Embed(f, table, summed, Input(f, summed)), shape));
   }
   const Output sum = parts.size() == 1 ? parts[0] : f.Op("AddN", parts);
-  return f.Add(sum, DenseValue(f, "wide/bias"));
+  return f.Add(sum, DenseValue(f, kWideBias));
 }
 
 }  // namespace coxswain::model

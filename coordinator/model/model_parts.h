@@ -23,8 +23,12 @@ namespace coxswain::model {
 
 enum class Activation { kRelu, kTanh, kSigmoid };
 
-// The matrix of layer i.
+// The matrix and the bias of layer i.
 std::string KernelName(const std::string& layers, size_t i = 0);
+std::string BiasName(const std::string& layers, size_t i = 0);
+// The weights of a number in the linear part, and its bias.
+std::string WideName(const std::string& feature);
+inline constexpr char kWideBias[] = "wide/bias";
 
 // Batch normalization (Ioffe and Szegedy, 2015).
 struct BatchNorm {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/model_parts.h"
 #include "runtime/data/names.h"
 
 namespace coxswain::model {
@@ -47,6 +48,11 @@ std::string NameMap::OldVariable(const job::JobSpec& job, const std::string& var
   if (*used < 0 && table != nullptr && absl::StartsWith(variable, table->feature)) {
     length = table->feature.size();
     *used = Find(table->feature);
+  }
+  for (const proto::FeatureSpec& feature : job.dataset.features()) {
+    if (*used >= 0 || WideName(feature.name()) != variable) continue;
+    *used = Find(feature.name());
+    if (*used >= 0) return WideName(entries_[static_cast<size_t>(*used)].old_name);
   }
   for (size_t at = variable.rfind('/'); *used < 0 && at != std::string::npos && at > 0;
        at = variable.rfind('/', at - 1)) {

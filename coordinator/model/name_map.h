@@ -27,7 +27,8 @@ class NameMap {
   // The feature of the model whose values are those of the job's.
   std::string OldFeature(const std::string& feature) const;
   // The model's variable that the job's begins with. An entry counts for a variable of its name;
-  // for all tables of a feature of its name (`film` for `film_linear`); and for all variables below
+  // for all tables of a feature of its name (`film` for `film_linear`), and a number's weights
+  // (`wide/age`); and for all variables below
   // its name (`deep` for `deep/layer_0/kernel`), in this order. `used`: which entry it was, -1:
   // none.
   std::string OldVariable(const job::JobSpec& job, const std::string& variable, int* used) const;

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/copy_rows.h"
 #include "coordinator/model/saved_inputs.h"
@@ -144,7 +145,9 @@ absl::Status Taker::CheckNames() const {
   for (size_t i = 0; i < in_job.size(); ++i) {
     const NameMap::Entry& entry = names_.entries()[i];
     in_job[i] = in_job[i] || IsInput(from_.inputs_, entry.new_name);
-    in_model[i] = in_model[i] || IsInput(from_.saved_inputs_, entry.old_name);
+    in_model[i] = in_model[i] || IsInput(from_.saved_inputs_, entry.old_name) ||
+                  (!from_.no_inputs_.empty() && IsInput(from_.inputs_, entry.new_name) &&
+                   job::IsNumeric(*from_.job_, entry.new_name));
   }
   for (size_t i = 0; i < in_job.size(); ++i) {
     const NameMap::Entry& entry = names_.entries()[i];
@@ -269,12 +272,12 @@ absl::StatusOr<WarmSource> WarmSource::Open(const InitialModel& from, const job:
 
 void WarmSource::ReadInputs() {
   inputs_ = job_->model->Inputs(*job_);
-  if (inputs_.empty()) return;
   const absl::StatusOr<std::string> kept = LearnedOf(from_.directory);
   if (kept.ok() && kept->empty()) {
     no_inputs_ =
         absl::StrCat(InputsOf(source_.path()), " is not there, or is of another job; a saved model",
                      " tells it (--model-dir)");
+    CompareClasses("");
     return;
   }
   const ManifestKind& kind = source_.is_checkpoint() ? kSavedInputs : kSavedModel;
@@ -285,17 +288,46 @@ void WarmSource::ReadInputs() {
   } else {
     no_inputs_ = std::string(saved.status().message());
   }
+  CompareClasses(saved.ok() ? saved->dataset.label().feature() : "");
 }
 
-void WarmSource::MatchLayer(const VariableInfo& info, const job::VariableInputs& wanted,
-                            const SavedVariable& saved, Match* match) const {
+// Class k is the k-th value of the label's feature; of a label that is a column, the number k.
+void WarmSource::CompareClasses(const std::string& saved_feature) {
+  if (job_->model->classes() < 2) return;
+  const std::string& feature = job_->dataset.label().feature();
+  if (!no_inputs_.empty()) {
+    if (!feature.empty()) other_classes_ = absl::StrCat("nothing tells its classes: ", no_inputs_);
+    return;
+  }
+  if (feature.empty() && saved_feature.empty()) return;
+  const std::vector<std::string>* const values = data_->vocabulary(feature);
+  const auto saved = source_.Words(saved_feature);
+  // The model's may have fewer: new ones come behind.
+  if (values != nullptr && saved.ok() && saved->words().size() <= values->size() &&
+      std::equal(saved->words().begin(), saved->words().end(), values->begin())) {
+    return;
+  }
+  other_classes_ = "its classes are others than in the model, or in another order";
+}
+
+bool WarmSource::OfClasses(const VariableInfo& info) const {
+  if (const auto inputs = inputs_.find(info.name); inputs != inputs_.end()) {
+    return inputs->second.classes;
+  }
+  const job::TableSpec* const table = job_->FindTable(info.name);
+  return table != nullptr && table->role == job::TableSpec::Role::kLinear;
+}
+
+void WarmSource::MatchLayer(const VariableInfo& info, const SavedVariable& saved,
+                            Match* match) const {
+  const auto wanted = inputs_.find(info.name);
+  const auto found = saved_inputs_.find(match->saved);
   if (!no_inputs_.empty()) {
     match->fresh = absl::StrCat("nothing tells which features its rows are of: ", no_inputs_);
     return;
   }
-  const auto found = saved_inputs_.find(match->saved);
-  if (found != saved_inputs_.end()) {
-    match->layer = FitLayer(wanted, info.shape, found->second, saved.shape, from_.names);
+  if (wanted != inputs_.end() && found != saved_inputs_.end()) {
+    match->layer = FitLayer(wanted->second, info.shape, found->second, saved.shape, from_.names);
   }
   if (match->layer.fits) return;
   match->fresh =
@@ -349,9 +381,13 @@ absl::StatusOr<WarmSource::Match> WarmSource::Find(const VariableInfo& info, boo
   const SavedVariable& there = rows.variable();
   const bool same_dtype =
       there.dtype == info.dtype || (there.begins_in_bf16 && info.dtype == DType::kBF16);
-  const auto inputs = inputs_.find(info.name);
-  if (same_dtype && !info.table && inputs != inputs_.end()) {
-    MatchLayer(info, inputs->second, there, &match);
+  if (!other_classes_.empty() && OfClasses(info)) {
+    match.fresh = other_classes_;
+    return match;
+  }
+  const bool layer = inputs_.count(info.name) > 0 || saved_inputs_.count(match.saved) > 0;
+  if (same_dtype && !info.table && layer) {
+    MatchLayer(info, there, &match);
     if (match.fresh.empty()) RETURN_IF_ERROR(MatchSlots(info, averages, &match));
     return match;
   }

@@ -82,8 +82,9 @@ class WarmSource {
   WarmSource(const InitialModel& from, SavedSource source, const job::JobSpec& job,
              const data::Dataset& data)
       : from_(from), source_(std::move(source)), job_(&job), data_(&data) {}
-  // What the model's layers are on.
+  // What the model's layers are on, and its classes.
   void ReadInputs();
+  void CompareClasses(const std::string& saved_feature);
 
   // What a variable of the job begins with.
   struct Match {
@@ -98,9 +99,11 @@ class WarmSource {
   };
   // `averages`: the variable has moving averages.
   absl::StatusOr<Match> Find(const VariableInfo& info, bool averages) const;
-  // Fills in match->layer, and where nothing fits, why.
-  void MatchLayer(const VariableInfo& info, const job::VariableInputs& wanted,
-                  const SavedVariable& saved, Match* match) const;
+  // Of a variable that is on features in the job or in the model: fills in match->layer, and where
+  // nothing fits, why.
+  void MatchLayer(const VariableInfo& info, const SavedVariable& saved, Match* match) const;
+  // Whether one of its axes stands for the label's classes.
+  bool OfClasses(const VariableInfo& info) const;
   absl::Status MatchSlots(const VariableInfo& info, bool averages, Match* match) const;
   // Why rows of a table stand for other things; empty: they do not.
   std::string OtherRows(const VariableInfo& info, const SavedRows& rows) const;
@@ -112,6 +115,7 @@ class WarmSource {
   job::InputsByVariable inputs_;        // of the job's layers
   job::InputsByVariable saved_inputs_;  // of the model's
   std::string no_inputs_;               // why these are not known; empty: they are
+  std::string other_classes_;  // why those of the label are not the model's; empty: they are
 };
 
 }  // namespace coxswain::model

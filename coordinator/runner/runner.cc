@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/runner/data_checks.h"
+#include "coordinator/runner/error_summary.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
@@ -26,7 +27,6 @@ constexpr int kCountersEvery = 5;  // intervals
 // A checkpoint needs all PS; one that is lost just now comes back, or its shards go elsewhere.
 constexpr int kSaveAttempts = 60;
 constexpr absl::Duration kSaveAgain = absl::Seconds(1);
-constexpr size_t kErrorsShown = 10;
 // With streamed data: one that a worker trains on, one that it reads ahead, and one that is free.
 constexpr int64_t kGroupsPerWorker = 3;
 constexpr int64_t kMostQueued = 1 << 17;
@@ -43,22 +43,6 @@ data::DatasetOptions MakeDatasetOptions(const job::JobSpec& job, bool follows) {
 absl::Status WrongJob(absl::string_view what) {
   return WithDetail(absl::InvalidArgumentError(absl::StrCat("cannot resume: ", what)),
                     {ErrorCause::kConfiguration, false, "", 0});
-}
-
-// The first error, and what else went wrong. `failed`: `all` may have fewer.
-absl::Status Summary(const absl::Status& first, const std::vector<absl::Status>& all,
-                     int64_t failed) {
-  if (failed < 2) return first;
-  std::vector<std::string> others;
-  for (const absl::Status& status : all) {
-    if (others.size() < kErrorsShown && status != first) others.emplace_back(status.message());
-  }
-  absl::Status summary(first.code(),
-                       absl::StrCat(first.message(), "\n", failed - 1, " more failed:\n  ",
-                                    absl::StrJoin(others, "\n  "),
-                                    std::ssize(others) + 1 < failed ? "\n  ..." : ""));
-  if (const auto detail = GetDetail(first)) return WithDetail(std::move(summary), *detail);
-  return summary;
 }
 
 // Calls `tick` every interval on a thread of its own until destroyed.
@@ -641,7 +625,7 @@ absl::Status JobRunner::JoinTraining(ClusterCoordinator* coordinator) {
   RETURN_IF_ERROR(tracker_->failure());
   if (!joined.ok() && !absl::IsCancelled(joined)) {
     return job_.train.on_error == ErrorPolicy::kCollect
-               ? Summary(joined, coordinator->errors(), coordinator->failed())
+               ? ErrorSummary(joined, coordinator->errors(), coordinator->failed())
                : joined;
   }
   if (interrupted_.load()) return absl::CancelledError("interrupted");

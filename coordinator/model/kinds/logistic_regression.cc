@@ -38,6 +38,16 @@ class LogisticRegression : public LabelledModel {
     return tables;
   }
 
+  job::InputsByVariable Inputs(const job::JobSpec& job) const override {
+    job::InputsByVariable inputs;
+    if (options.classes == 1) return inputs;
+    inputs[kWideBias].classes = true;
+    for (const std::string& name : options.features) {
+      if (job::IsNumeric(job, name)) inputs[WideName(name)].classes = true;
+    }
+    return inputs;
+  }
+
   absl::Status CreateVariables(ModelParts* parts) const override {
     return parts->CreateLinear(options.features, options.classes);
   }

@@ -34,7 +34,15 @@ class Mlp : public LabelledModel {
   std::vector<job::TableUse> Tables() const override { return EmbeddingTables(options.features); }
 
   job::InputsByVariable Inputs(const job::JobSpec& job) const override {
-    return {{KernelName("deep"), {job::SideBySide(job, options.features), {}}}};
+    job::InputsByVariable inputs;
+    inputs[KernelName("deep")].rows = job::SideBySide(job, options.features);
+    if (options.classes > 1) {
+      const size_t last = options.hidden.size();
+      for (const std::string& name : {KernelName("deep", last), BiasName("deep", last)}) {
+        inputs[name].classes = true;
+      }
+    }
+    return inputs;
   }
 
   absl::Status CreateVariables(ModelParts* parts) const override {

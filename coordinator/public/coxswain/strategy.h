@@ -253,7 +253,7 @@ class ParameterServerStrategy {
     Partitioner partitioner = {};               // for variables and tables without their own
     ComputeType compute = ComputeType::kF32;    // of the products in all functions
     DeviceChoice device = DeviceChoice::kAuto;  // of all functions
-    // On CPUs with the same instructions, a function gives the same bits on any number of threads,
+    // On CPUs of one model, a function gives the same bits on any number of threads,
     // as TensorFlow's enable_op_determinism. Costs some percent.
     bool deterministic_ops = false;
     // How closures with updates are applied; what makes no sense is refused by Create and Define.

@@ -84,6 +84,12 @@ TEST_CASE("a deterministic job has to measure the same with faults as without", 
   CHECK_THAT(Of(report).broken[0], Contains("rmse is 0.75 with faults, 0.7 without"));
   report["metrics"]["rmse"] = 0.7 + 1e-9;
   CHECK(Of(report).broken.empty());
+  report["stopped_early"] = true;
+  report["steps"] = 90;
+  report["updates"]["scheduled"] = report["updates"]["applied"] = 90;
+  CHECK_THAT(Of(report).broken.at(0), Contains("90 steps with faults, 100 without"));
+  report = GoodReport();
+  report["consistency"] = {{"mode", "sync"}, {"batches", 1}, {"deterministic", true}};
   report["metrics"].clear();
   CHECK(Of(report).broken.size() == 1);
   report["consistency"]["deterministic"] = false;

@@ -176,6 +176,79 @@ TEST_CASE("warm start: a feature that is new gets weights of its own, and the ot
   }
 }
 
+TEST_CASE("warm start: a number under another name keeps its weights in every part") {
+  const std::string model = GENERATE("{kind: logistic_regression}", "{kind: linear_regression}",
+                                     "{kind: wide_deep, deep: {hidden: [4]}}");
+  CAPTURE(model);
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  TrainingJob old(files, Job(model, {"age", "film"}));
+  old.Steps(10);
+  const std::string saved = old.Save(files.Path("model"));
+  NextJob same(files, Job(model, {"age", "film"}), {.directory = saved});
+  const NameMap names = Must(NameMap::Parse({"age=years"}));
+  NextJob next(files, Job(model, {"film", "years"}), {.directory = saved, .names = names});
+  CHECK(next.taken.fresh.empty());
+  CHECK(next.Step() == Approx(same.Step()).epsilon(1e-5));
+}
+
+TEST_CASE("warm start: a layer that was on features is not one on other layers") {
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  const auto job = [](const std::string& hidden) {
+    return Job("{kind: shared_bottom, hidden: " + hidden + ", tower: [3]}", {"user", "film"});
+  };
+  TrainingJob old(files, job("[]"));
+  old.Steps(1);
+  const std::string saved = old.Save(files.Path("model"));
+  NextJob next(files, job("[32]"), {.directory = saved});  // as wide as two embeddings
+  CHECK_THAT(next.taken.ToString(),
+             Contains("anew: tower/y/layer_0/kernel: its inputs in the job are others"));
+}
+
+std::string Classes(const std::string& model, const std::string& values) {
+  return absl::StrCat(R"(name: warm
+dataset: {path: a.csv}
+features:
+  - {name: user, kind: categorical}
+  - {name: age, kind: numeric}
+  - {name: place, kind: categorical, vocabulary: )",
+                      values, R"(}
+label: {feature: place}
+model: )",
+                      model, R"(
+optimizer:
+  table: {kind: adagrad, learning_rate: 0.05}
+  dense: {kind: adagrad, learning_rate: 0.05}
+train: {batch_size: 240}
+)");
+}
+
+TEST_CASE("warm start: what is of classes begins anew where these are others") {
+  const std::string model =
+      GENERATE("{kind: mlp, hidden: [4], classes: 5, features: [user, age]}",
+               "{kind: mlp, hidden: [], classes: 5, features: [user, age]}",
+               "{kind: logistic_regression, classes: 5, features: [user, age]}");
+  CAPTURE(model);
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  const std::string text = Classes(model, "[p0, p1, p2, p3, p4]");
+  TrainingJob old(files, text);
+  old.Steps(10);
+  const std::string saved = old.Save(files.Path("model"), /*slots=*/true);
+  NextJob same(files, text, {.directory = saved});
+  CHECK(same.taken.fresh.empty());
+  NextJob other(files, Classes(model, "[p1, p0, p2, p3, p4]"), {.directory = saved});
+  const bool linear = model.find("logistic") != std::string::npos;
+  // The last layer and its bias; the bias, the number's weights and the users' ones.
+  CHECK(other.taken.fresh.size() == (linear ? 3 : 2));
+  for (const std::string& fresh : other.taken.fresh) {
+    CHECK_THAT(fresh, Contains("its classes are others than in the model, or in another order"));
+  }
+  NextJob unknown(files, text, {.directory = old.directory()});  // of checkpoints, without inputs
+  CHECK_THAT(unknown.taken.ToString(), Contains("nothing tells its classes"));
+}
+
 TEST_CASE("warm start: of a checkpoint without its inputs, layers on features begin anew") {
   const DataFiles files;
   files.Write("a.csv", Rows());
