@@ -167,6 +167,7 @@ int Validate(const std::string& path, const std::vector<std::string>& overrides,
   if (data == ValidateData::kAll) {
     const auto dataset = data::Dataset::Load(job->dataset);
     if (!dataset.ok()) return Complain(AsConfiguration(dataset.status()));
+    if (absl::Status s = runner::CheckTestFiles(*job); !s.ok()) return Complain(s);
     if (absl::Status s = runner::CheckTrainingData(*job, **dataset); !s.ok()) return Complain(s);
     if (auto words = runner::ReadWordTests(*job, **dataset); !words.ok())
       return Complain(words.status());

@@ -59,7 +59,9 @@ absl::StatusOr<FileColumns> ColumnsOf(const proto::DatasetSpec& spec, const std:
 // Of a job whose files come: the first one that is whole already; empty where there is none.
 std::string FirstThere(const JobSpec& job, const absl::StatusOr<std::vector<std::string>>& files) {
   if (!files.ok() || files->front() == job.dataset.paths(0)) return "";
-  const auto whole = std::find_if(files->begin(), files->end(), data::HasWholeName);
+  const auto whole = std::find_if(files->begin(), files->end(), [&](const std::string& file) {
+    return data::HasWholeName(file, job.dataset.paths(0));
+  });
   return whole == files->end() ? "" : *whole;
 }
 

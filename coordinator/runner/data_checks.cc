@@ -76,6 +76,11 @@ absl::Status CheckEvaluatedRows(const job::JobSpec& job, const data::Dataset& da
 
 }  // namespace
 
+absl::Status CheckTestFiles(const job::JobSpec& job) {
+  const absl::Status status = data::CheckHeldOut(job.dataset);
+  return status.ok() ? status : Wrong(job, "split.test_path", status.message());
+}
+
 absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& data) {
   if (data.num_examples(Part::kTraining) == 0) {
     return config::ConfigurationError(

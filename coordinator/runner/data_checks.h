@@ -14,6 +14,9 @@ namespace coxswain::runner {
 // the model has.
 absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& data);
 
+// The same for a test file that is a training file: of a job that begins to train.
+absl::Status CheckTestFiles(const job::JobSpec& job);
+
 // Reads the files of words that `evaluate` names. Errors: those of word_eval.h, with the cause
 // kConfiguration and the job's key.
 absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const data::Dataset& data);

@@ -7,6 +7,7 @@
 
 #include "coordinator/model/cluster_words.h"
 #include "coordinator/model/task_model.h"
+#include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/runner.h"
 #include "runtime/base/status.h"
 #include "runtime/data/dataset.h"
@@ -256,6 +257,7 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
         for (const auto& [name, why] : evaluation.undefined) evaluation.intervals.erase(name);
       }
     }
+    if (!measured.ok()) measured = WithoutStaleIndex(measured, job_.dataset);
     RETURN_IF_ERROR(OfEvaluation(job_, measured));
     if (cluster_.Stats().failures.ps_lost == lost || attempt == kMostEvaluations) break;
   }

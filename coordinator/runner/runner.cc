@@ -99,10 +99,12 @@ absl::Status JobRunner::Prepare() {
     epochs_.arrivals = std::make_unique<Arrivals>(&strategy_, job_);
     RETURN_IF_ERROR(epochs_.arrivals->Check());
   }
+  const bool resuming = checkpoints_ != nullptr && checkpoints_->found();
+  // What was begun goes on, and a saved model was trained already.
+  if (!resuming && job_.dataset.learned().empty()) RETURN_IF_ERROR(CheckTestFiles(job_));
   RETURN_IF_ERROR(LoadData());
   RunState state;
   std::vector<Ticket> returned;
-  const bool resuming = checkpoints_ != nullptr && checkpoints_->found();
   if (resuming) {
     ASSIGN_OR_RETURN(state, ParseRunState(checkpoints_->manifest().job_state));
     RETURN_IF_ERROR(CheckResumes(state));
@@ -264,6 +266,8 @@ absl::StatusOr<bool> JobRunner::BeginEpoch(int64_t epoch) {
 // All that was scheduled is trained: nothing of it is lost if a checkpoint has it.
 absl::Status JobRunner::WithoutNewFiles(absl::Status status) {
   if (absl::IsCancelled(status) || !checkpointing_) return status;
+  // Else a job that is started again and again would push out the checkpoints that it has.
+  if (closures_scheduled_ == 0) return status;
   const absl::Status saved = SaveCheckpoint();
   const auto detail = GetDetail(status);
   status = absl::Status(

@@ -18,9 +18,12 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path);
 
 // The spec with the files in place of its paths. Done by the one that all others get the spec from:
 // a file that comes into a directory meanwhile must not be in the data of some of them. Directories
-// that are passed over are logged. Errors: those of ListFiles; InvalidArgument for a test file that
-// is a training file, under whatever name.
+// that are passed over are logged. Errors: those of ListFiles.
 absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec);
+
+// Errors: InvalidArgument for a test file that is a training file, under whatever name. Paths that
+// cannot be listed are left to who reads them.
+absl::Status CheckHeldOut(const proto::DatasetSpec& spec);
 
 // All paths in the spec that reading the data opens: who bounds what may be read goes by these.
 std::vector<std::string*> FilesOf(proto::DatasetSpec* spec);

@@ -317,6 +317,35 @@ TEST_CASE("a new file that cannot be read ends a job that follows, and nothing t
   clicks.CheckDone(result);
 }
 
+TEST_CASE(
+    "a job that follows and has trained nothing writes no checkpoint for a file it cannot read",
+    "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.csv", 30);
+  clicks.AddText("b.csv", "n,color,size,clicked\n77,red,many,1\n");
+  for (int run = 0; run < 2; ++run) {
+    const auto failed = Coxswain(clicks.Resumable({"--local", "1x1"}));
+    CAPTURE(run, failed.out, failed.err);
+    CHECK(failed.code == 3);
+    CHECK_THAT(failed.err, Contains("b.csv:2:") && !Contains("--resume goes on"));
+  }
+  fs::remove(clicks.files().Path("clicks/b.csv"));
+  clicks.End();
+  clicks.CheckDone(Coxswain(clicks.Resumable({"--local", "1x1"})));
+}
+
+TEST_CASE("a pattern that asks for names of unfinished files gets them", "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.part", 30);
+  clicks.Add("left.csv", 20);
+  clicks.End();
+  const auto result = Coxswain(clicks.Train(
+      {"--local", "1x1", "--set", "dataset.path=" + clicks.files().Path("clicks/*.part")}));
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("epoch 1: 30 rows of "));
+}
+
 TEST_CASE("a packed file that is not whole yet ends a job that follows with what to do",
           "[follow]") {
   Clicks clicks;

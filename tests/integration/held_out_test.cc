@@ -1,6 +1,7 @@
 // `coxswain eval` scores what was kept from training, or says that it cannot know.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -252,6 +253,29 @@ train: {epochs: 1, batch_size: 512}
   const Result moved = Coxswain(eval);
   CHECK(moved.code == 2);
   CHECK_THAT(moved.err, Contains("words") && Contains("the validation part may have words"));
+}
+
+TEST_CASE(
+    "a test file that is trained on is refused where training begins, and not of a saved model",
+    "[held_out]") {
+  const DataFiles files;
+  const std::string model = files.Path("model"), rows = files.Path("rows.csv");
+  const std::string job =
+      WriteTabular(files, "label: {column: label}\nmodel: {kind: logistic_regression}\n");
+  const std::string data = files.Path("table.csv");
+  REQUIRE(std::filesystem::exists(data));
+  std::filesystem::copy(data, rows);
+  const auto overlap = Coxswain({"train", job, "--in-process", "--set", "split.test_path=" + data});
+  CHECK(overlap.code == 2);
+  CHECK_THAT(overlap.err, Contains("split.test_path: " + data + " is a file of the training"));
+  const auto trained = Coxswain(
+      {"train", job, "--in-process", "--model-dir", model, "--set", "split.test_path=" + rows});
+  CAPTURE(trained.err);
+  REQUIRE(trained.code == 0);
+  // As the command itself advises.
+  const auto evaluated = Coxswain({"eval", "--model-dir", model, "--set", "dataset.path=" + rows});
+  CAPTURE(evaluated.out, evaluated.err);
+  CHECK(evaluated.code == 0);
 }
 
 }  // namespace

@@ -384,6 +384,41 @@ TEST_CASE("a file that differs where no sample is fails one run, and the next on
   CHECK(again.code == 0);
 }
 
+TEST_CASE("an evaluation that finds a saved index useless removes it, too", "[streamed]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--model-dir", model}).code == 0);
+  std::string text = "user,item,rating\n";
+  for (int i = 0; i < 40'000; ++i)
+    absl::StrAppend(&text, "u", i % 9, ",i", i % 7, ",", 1 + i % 5, "\n");
+  const std::string data = files.Write("later.csv", text);
+  const auto time = std::filesystem::last_write_time(data);
+  const Strings command = {"eval",
+                           "--model-dir",
+                           model,
+                           "--local=1x1",
+                           "--allow-training-rows",
+                           "--set",
+                           "dataset.path=" + data,
+                           "--set",
+                           "dataset.streaming=true",
+                           "--set",
+                           "dataset.cache_directory=" + files.Path("cache"),
+                           "--set",
+                           "dataset.block_bytes=65536"};
+  const auto first = Coxswain(command);
+  CAPTURE(first.out, first.err);
+  REQUIRE(first.code == 0);
+  text.replace(text.find(",3\n", 6000), 3, ",4\n");
+  files.Write("later.csv", text);
+  std::filesystem::last_write_time(data, time);
+  const auto failed = Coxswain(command);
+  CAPTURE(failed.err);
+  CHECK(failed.code == 3);
+  CHECK_THAT(failed.err, Contains("the saved index is removed: the next run makes another"));
+  CHECK(Coxswain(command).code == 0);
+}
+
 // What happens to a file while a streamed job trains on it.
 enum class Harm { kVanishes, kShrinks };
 

@@ -241,7 +241,8 @@ absl::Status ArrowFile::ReadGroup(
                                  return of_use;
                                });
   // Arrow does not say which column it is that it cannot read.
-  for (size_t i = 0; !status.ok() && used && i < fields.size(); ++i) {
+  const bool content = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
+  for (size_t i = 0; content && used && i < fields.size(); ++i) {
     const std::string place =
         absl::StrCat("row group ", group, ", column ",
                      Quoted(fields_[static_cast<size_t>(fields[i])].name), ": ");

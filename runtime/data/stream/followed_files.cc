@@ -17,9 +17,11 @@ constexpr const char* kUnfinished[] = {".tmp", ".part", ".crdownload", ".swp", "
 
 }  // namespace
 
-bool HasWholeName(const std::string& path) {
+bool HasWholeName(const std::string& path, absl::string_view wanted) {
   const std::string name = std::filesystem::path(path).filename().string();
-  const auto ends = [&name](const char* suffix) { return absl::EndsWith(name, suffix); };
+  const auto ends = [&](const char* suffix) {
+    return absl::EndsWith(name, suffix) && !absl::EndsWith(wanted, suffix);
+  };
   return !name.empty() && name[0] != '.' && name[0] != '_' &&
          std::none_of(std::begin(kUnfinished), std::end(kUnfinished), ends);
 }
@@ -29,7 +31,7 @@ const char kWholeFilesHint[] =
     "rename it)";
 
 FollowedFiles::FollowedFiles(const std::vector<std::string>& paths, std::string end)
-    : end_(std::move(end)) {
+    : paths_(paths), end_(std::move(end)) {
   for (const std::string& path : paths) places_.push_back(MakeFollowedPlace(path));
 }
 
@@ -55,10 +57,10 @@ absl::StatusOr<bool> FollowedFiles::Ended() const {
 
 absl::StatusOr<std::vector<ListedFile>> FollowedFiles::List() const {
   std::vector<ListedFile> all;
-  for (const auto& place : places_) {
-    ASSIGN_OR_RETURN(std::vector<ListedFile> files, place->List());
+  for (size_t i = 0; i < places_.size(); ++i) {
+    ASSIGN_OR_RETURN(std::vector<ListedFile> files, places_[i]->List());
     for (ListedFile& file : files) {
-      if (HasWholeName(file.path)) all.push_back(std::move(file));
+      if (HasWholeName(file.path, paths_[i])) all.push_back(std::move(file));
     }
   }
   const auto path = [](const ListedFile& file) -> const std::string& { return file.path; };

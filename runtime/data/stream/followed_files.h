@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "protos/dataset_index.pb.h"
 #include "runtime/data/stream/followed_places.h"
 
@@ -20,8 +21,9 @@ struct FollowedFile {
 };
 
 // Whether the name is that of a file that has all of its rows, and not one that editors and tools
-// give to what they are writing (".a", "_a", "a.tmp", "a.part", "a.crdownload", "a.swp", "a~").
-bool HasWholeName(const std::string& path);
+// give to what they are writing (".a", "_a", "a.tmp", "a.part", "a.crdownload", "a.swp", "a~"). A
+// pattern `wanted` that ends in such a way ("*.part") asks for them.
+bool HasWholeName(const std::string& path, absl::string_view wanted = "");
 
 // What to do where a file was taken before all of it was there; for the end of an error.
 extern const char kWholeFilesHint[];
@@ -57,7 +59,8 @@ class FollowedFiles {
   absl::StatusOr<std::vector<ListedFile>> List() const;
   static absl::Status CheckTaken(const ListedFile& file, proto::IndexedFile* identity);
 
-  std::vector<std::unique_ptr<FollowedPlace>> places_;
+  const std::vector<std::string> paths_;
+  std::vector<std::unique_ptr<FollowedPlace>> places_;  // of these
   const std::string end_;
   absl::flat_hash_map<std::string, proto::IndexedFile> taken_;
 };

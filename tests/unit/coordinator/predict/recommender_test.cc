@@ -308,12 +308,14 @@ TEST_CASE("recommend: a two_tower whose user is an id suggests for its users by 
 // Users as `user` says, in rows whose users are called by `prefix` and a number.
 SavedJob SaveUsers(const DataFiles& files, const std::string& user, const std::string& prefix,
                    const std::string& data = "path: rows.csv") {
-  files.Write("rows.csv", absl::StrReplaceAll(Rows(), {{"\nu", "\n" + prefix}}));
+  for (const char* name : {"rows.csv", "test.csv"}) {
+    files.Write(name, absl::StrReplaceAll(Rows(), {{"\nu", "\n" + prefix}}));
+  }
   return TrainAndSave(
       files,
       absl::StrCat("name: pairs\ndataset: {", data, "}\nfeatures:\n",
                    "  - {name: item, kind: categorical}\n  - {name: user, kind: categorical, ",
-                   user, "}\nsplit: {test_path: rows.csv}\ntrain: {batch_size: 16}\n",
+                   user, "}\nsplit: {test_path: test.csv}\ntrain: {batch_size: 16}\n",
                    "model: {kind: two_tower, dim: 4, user: {features: [user]}, ",
                    "item: {feature: item}}\n"));
 }
