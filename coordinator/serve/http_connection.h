@@ -49,12 +49,16 @@ class HttpConnection final : public httplib::Stream {
   // What is left of the request will not be read: the connection ends with its answer.
   void GiveUp() { given_up_ = true; }
   bool given_up() const { return given_up_; }
-  // Gives up a request that is not looked at: the answer is why.
-  void Refuse(std::string why) {
-    refusal_ = std::move(why);
+  // Gives up a request that is not looked at: the answer has this status, and says why.
+  void Refuse(int status, std::string why) {
+    refusal_ = {status, std::move(why)};
     GiveUp();
   }
-  const std::string& refusal() const { return refusal_; }  // empty: it is looked at
+  struct Refusal {
+    int status = 0;  // 0: the request is looked at
+    std::string why;
+  };
+  const Refusal& refusal() const { return refusal_; }
   // Ends the connection's sending, and drops what the client still sends: if the socket were closed
   // with unread bytes in it, the system would reset the connection, and the client might not
   // see its answer. Takes at most a second.
@@ -85,7 +89,8 @@ class HttpConnection final : public httplib::Stream {
   bool in_head_ = true;
   bool too_large_ = false;
   bool given_up_ = false;
-  std::string head_, refusal_;
+  std::string head_;
+  Refusal refusal_;
   size_t left_ = 0;                      // bytes that the request may still have
   std::array<char, 16 << 10> buffer_{};  // the library reads lines byte by byte
   size_t begin_ = 0, end_ = 0;           // the range of unread bytes

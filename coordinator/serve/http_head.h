@@ -10,7 +10,7 @@
 namespace coxswain::serve {
 
 // `head`: the bytes as they came, with the empty line at their end. The first line is not looked
-// at. Errors: InvalidArgument, naming the header.
-absl::Status CheckHead(absl::string_view head);
+// at; `version` is what it says, such as HTTP/1.1. Errors: InvalidArgument, naming the header.
+absl::Status CheckHead(absl::string_view head, absl::string_view version);
 
 }  // namespace coxswain::serve

@@ -17,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/serve/http_connection.h"
 #include "coordinator/serve/http_head.h"
@@ -32,10 +33,13 @@ constexpr size_t kWaitingConnections = 16;
 constexpr time_t kIdleMicroseconds = 100'000;
 constexpr size_t kHeadBytes = 64 << 10;
 constexpr size_t kAnyBytes = std::numeric_limits<size_t>::max();
+constexpr int kWrongMethod = 405;
 constexpr int kTooSlow = 408;
 constexpr int kTooLarge = 413;
 constexpr int kUnknownEncoding = 415;
 constexpr int kHeadTooLarge = 431;
+// `.` does not match the end of a line, which a path may have (%0a).
+constexpr char kAnyPath[] = "[\\s\\S]*";
 
 // A fixed number of threads, and a short queue. When it is full, the thread that accepts
 // connections waits.
@@ -166,22 +170,26 @@ bool CanUnpack(const std::string& encoding) {
          encoding == "deflate" || encoding == "br";
 }
 
+// All that the request says about it, where it does so more than once.
+std::string ContentEncoding(const httplib::Request& request) {
+  const auto [begin, end] = request.headers.equal_range("Content-Encoding");
+  return absl::StrJoin(begin, end, ", ", [](std::string* out, const auto& header) {
+    absl::StrAppend(out, header.second);
+  });
+}
+
 // Reads a body of at most `max` bytes, also when it comes in chunks or compressed. False: it is
 // larger, or cannot be read; the response says so then. (The library's own limit only goes by
 // Content-Length.)
 bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read, size_t max,
               std::string* body, httplib::Response* response) {
-  // With neither header there is no body. The library would read until the client hangs up.
-  if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) {
-    return true;
-  }
   const auto refuse = [response](int status, const std::string& why) {
     response->status = status;
     response->set_content(ErrorBody(why), "application/json");
     if (serving != nullptr) serving->GiveUp();
     return false;
   };
-  const std::string encoding = request.get_header_value("Content-Encoding");
+  const std::string encoding = ContentEncoding(request);
   if (!CanUnpack(encoding)) {
     return refuse(
         kUnknownEncoding,
@@ -205,15 +213,16 @@ bool ReadBody(const httplib::Request& request, const httplib::ContentReader& rea
                                   ", which Content-Encoding says, or is cut off"));
 }
 
-// Whether bytes may follow its headers that are not read as its body. Read as the next request,
-// they would be one that a proxy in front has never seen.
-bool BodyStaysUnread(const httplib::Request& request) {
-  const std::string& method = request.method;
-  const bool is_read =
-      method == "POST" || method == "PUT" || method == "PATCH" || method == "DELETE";
-  const bool has_length =
-      request.has_header("Content-Length") && request.get_header_value("Content-Length") != "0";
-  return !is_read && (has_length || request.has_header("Transfer-Encoding"));
+bool MayHaveBody(const std::string& method) {
+  return method == "POST" || method == "PUT" || method == "PATCH" || method == "DELETE";
+}
+
+// Whether bytes may follow its headers that a proxy in front takes for its body, and this server
+// does not. Read as the next request, they would be one that the proxy has never seen.
+bool EndIsUnsure(const httplib::Request& request) {
+  // The library also accepts malformed chunks, such as one that is longer than it says.
+  return request.has_header("Transfer-Encoding") ||
+         (!MayHaveBody(request.method) && request.get_header_value("Content-Length") != "0");
 }
 
 // The library's server, on connections whose requests end in time and are not too large.
@@ -248,6 +257,10 @@ class BoundedServer final : public httplib::Server {
 
   // Between the headers and the body.
   void Prepare(httplib::Request* request) const {
+    // With neither header there is no body. The library would read until the client hangs up.
+    if (!request->has_header("Content-Length") && !request->has_header("Transfer-Encoding")) {
+      request->set_header("Content-Length", "0");
+    }
     // The library takes a body with a length as it says, and skips one that is too long. Of other
     // bodies, their bytes on the wire are bounded here: lines between chunks may be long.
     const bool has_length =
@@ -257,14 +270,15 @@ class BoundedServer final : public httplib::Server {
     request->ranges.clear();
     // A form is no request of ours: its parts are not to be gathered, but refused as a body.
     if (request->is_multipart_form_data()) request->headers.erase("Content-Type");
-    if (const absl::Status head = CheckHead(serving->head()); !head.ok()) {
-      serving->Refuse(std::string(head.message()));
-    } else if (BodyStaysUnread(*request)) {
+    const std::string& method = request->method;
+    const absl::Status head = CheckHead(serving->head(), request->version);
+    if (!head.ok()) {
+      serving->Refuse(400, std::string(head.message()));
+    } else if (method != "GET" && method != "HEAD" && !MayHaveBody(method)) {
+      serving->Refuse(kWrongMethod, absl::StrCat("wanted GET or POST, found ", method));
+    } else if (EndIsUnsure(*request)) {
       serving->GiveUp();
     }
-    if (!serving->given_up()) return;
-    request->headers.erase("Connection");
-    request->set_header("Connection", "close");  // so that the answer has it
   }
 
   // The library sends no error to a client that has not sent the first line.
@@ -306,26 +320,22 @@ class HttpServer::Impl {
         answer(request, body, &response);
       }
     };
-    server.Get(".*", [answer](const httplib::Request& request, httplib::Response& response) {
+    server.Get(kAnyPath, [answer](const httplib::Request& request, httplib::Response& response) {
       answer(request, "", &response);
     });
-    server.Post(".*", with_body);
-    server.Put(".*", with_body);
-    server.Patch(".*", with_body);
-    server.Delete(".*", with_body);
+    server.Post(kAnyPath, with_body);
+    server.Put(kAnyPath, with_body);
+    server.Patch(kAnyPath, with_body);
+    server.Delete(kAnyPath, with_body);
     server.set_pre_routing_handler([](const httplib::Request&, httplib::Response& response) {
       using Done = httplib::Server::HandlerResponse;
-      if (serving == nullptr || serving->refusal().empty()) return Done::Unhandled;
-      response.status = 400;
-      response.set_content(ErrorBody(serving->refusal()), "application/json");
+      if (serving == nullptr || serving->refusal().status == 0) return Done::Unhandled;
+      response.status = serving->refusal().status;
+      response.set_content(ErrorBody(serving->refusal().why), "application/json");
       return Done::Handled;
     });
     server.set_error_handler([max = options.max_body_bytes](const httplib::Request& request,
                                                             httplib::Response& response) {
-      const bool ends = serving != nullptr && (serving->in_head() || serving->given_up());
-      if (ends && request.get_header_value("Connection") != "close") {
-        response.set_header("Connection", "close");
-      }
       if (!response.body.empty()) return;
       const int broken = serving == nullptr ? 0 : Broken(*serving);
       if (broken != 0) response.status = broken;
@@ -333,9 +343,20 @@ class HttpServer::Impl {
     });
     server.set_exception_handler(
         [](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
+          if (serving != nullptr) serving->GiveUp();  // some of the body may not be read
           response.status = 500;
           response.set_content(ErrorBody("the server ran out of memory, or is broken"),
                                "application/json");
+        });
+    server.set_post_routing_handler(
+        [](const httplib::Request& request, httplib::Response& response) {
+          const bool ends = serving != nullptr && (serving->in_head() || serving->given_up());
+          const std::string wanted = request.get_header_value("Connection");
+          const bool old = request.version == "HTTP/1.0" && wanted != "Keep-Alive";
+          if (!ends && !old && wanted != "close" && !response.has_header("Connection")) return;
+          response.headers.erase("Keep-Alive");
+          response.headers.erase("Connection");
+          response.set_header("Connection", "close");
         });
     server.set_keep_alive_max_count(100'000);
     server.set_payload_max_length(options.max_body_bytes);

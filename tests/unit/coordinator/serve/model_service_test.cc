@@ -312,6 +312,12 @@ TEST_CASE("serve: a body is bounded however it is sent", "[serve]") {
   CHECK(packed->body == wanted);
 }
 
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
 // A proxy in front takes them for a body, and would give the second answer to its next client.
 TEST_CASE("serve: what follows a request that has no body to read is no request", "[serve]") {
   const Served served;
@@ -323,9 +329,9 @@ TEST_CASE("serve: what follows a request that has no body to read is no request"
         SlowClient(running.port()).SendUntilAnswered(absl::StrCat(head, "\r\n\r\n", rest), ' ');
     INFO(head << ": " << text);
     CHECK_THAT(text, !Contains("model_version_status"));
-    int count = 0;
-    for (size_t at = 0; (at = text.find("HTTP/1.1 ", at)) != std::string::npos; ++at) ++count;
-    return count;
+    CHECK(Count(text, "Connection: close\r\n") == 1);
+    CHECK(Count(text, "Keep-Alive") == 0);
+    return Count(text, "HTTP/1.1 ");
   };
   const std::string length = absl::StrCat("Content-Length: ", hidden.size());
   for (const char* method : {"GET", "HEAD", "OPTIONS"}) {
@@ -337,6 +343,37 @@ TEST_CASE("serve: what follows a request that has no body to read is no request"
   CHECK(answers(absl::StrCat(post, "Content-Length: 0\r\n", length), hidden) == 1);
   CHECK(answers(absl::StrCat(post, length, "\r\nTransfer-Encoding: chunked"),
                 absl::StrCat("0\r\n\r\n", hidden)) == 1);
+  // The library takes each of them for chunks.
+  const std::string row = kOneRow, size = absl::StrCat(absl::Hex(row.size())), end = "0\r\n\r\n";
+  for (const std::string& body : {absl::StrCat(size, "\r\n", row, "\r\n", end),
+                                  absl::StrCat(size, "\r\n", row, "XX\r\n", end),
+                                  absl::StrCat("0x", size, "\r\n", row, "\r\n", end),
+                                  absl::StrCat(" +", size, " junk\r\n", row, "\r\n", end),
+                                  absl::StrCat(size, ";\n", row, "\r\n", end),
+                                  absl::StrCat(size, "\r\n", row, "\r\n0zz\r\n\r\n")}) {
+    CHECK(answers(absl::StrCat(post, "Transfer-Encoding: chunked"), absl::StrCat(body, hidden)) ==
+          1);
+  }
+}
+
+TEST_CASE("serve: a request without a length has no body, and the next one is answered",
+          "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  const Running running(&service, {.timeout = absl::Seconds(60), .request = absl::Seconds(60)});
+  const std::string last = "GET /v1/models/m HTTP/1.1\r\nConnection: close\r\n\r\n";
+  for (const std::string& path : {std::string("/%0a"), std::string("/%0d/x"), std::string(kPredict),
+                                  std::string("/"), absl::StrCat("/", std::string(8'000, 'x'))}) {
+    for (const char* method : {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}) {
+      const std::string text =
+          SlowClient(running.port())
+              .SendUntilAnswered(absl::StrCat(method, " ", path, " HTTP/1.1\r\n\r\n", last), ' ');
+      INFO(method << " " << path << ": " << text);
+      CHECK(text.rfind("HTTP/1.1 4") == 0);
+      CHECK(Count(text, "HTTP/1.1 ") == 2);
+      CHECK_THAT(text, Contains("model_version_status"));
+    }
+  }
 }
 
 // The answer to `head` and what follows it; checks that there is one, and that the connection ends.
@@ -368,7 +405,11 @@ TEST_CASE("serve: a request whose end is not clear is refused, and its connectio
            {"Content-Length: 5, 5", "found \"5, 5\""},
            {"Content-Length:", "found \"\""},
            {"Content-Length: 18446744073709551616", "wanted a number of bytes"},
-           {"Content-Length: 3\r\nContent-Length: 4", "Content-Length twice, 3 and 4"},
+           {"Content-Length: \v5", "wanted a number of bytes"},
+           {"Content-Length: 3\r\nContent-Length: 4", "Content-Length more than once: 3, 4"},
+           {"Content-Length: 3\r\nContent-Length: 3", "Content-Length more than once: 3, 3"},
+           {"Transfer-Encoding: \vchunked", "wanted chunked"},
+           {"Transfer-Encoding: chunked\f", "wanted chunked"},
            {"Content-Length: 3\r\nTransfer-Encoding: chunked", "where it ends is not clear"},
            {"Transfer-Encoding: gzip, chunked", "wanted chunked, and nothing else"},
            {"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "wanted chunked"},
@@ -383,12 +424,16 @@ TEST_CASE("serve: a request whose end is not clear is refused, and its connectio
        {"GARBAGE", "GARBAGE\r\nGARBAGE", "GET /healthz", "GET /healthz HTTP/9"}) {
     CHECK_THAT(RefusedByOneAnswer(running.port(), line, "400"), Contains("HTTP/1.1"));
   }
-  // The same length twice is clear.
-  const std::string row = kOneRow, length = absl::StrCat("Content-Length: ", row.size(), "\r\n");
-  CHECK_THAT(SlowClient(running.port())
-                 .SendUntilAnswered(
-                     absl::StrCat(post, length, length, "Connection: close\r\n\r\n", row), ' '),
-             Contains("HTTP/1.1 200 "));
+  CHECK_THAT(RefusedByOneAnswer(running.port(),
+                                absl::StrCat("POST ", kPredict,
+                                             " HTTP/1.0\r\nConnection: Keep-Alive\r\n"
+                                             "Transfer-Encoding: chunked"),
+                                "400"),
+             Contains("HTTP/1.0"));
+  for (const char* method : {"OPTIONS", "TRACE", "CONNECT", "PRI"}) {
+    CHECK(RefusedByOneAnswer(running.port(), absl::StrCat(method, " / HTTP/1.1"), "405") ==
+          absl::StrCat("wanted GET or POST, found ", method));
+  }
 }
 
 TEST_CASE("serve: a body that is too large or packed in another way is told with what is taken",
@@ -411,6 +456,12 @@ TEST_CASE("serve: a body that is too large or packed in another way is told with
   CHECK_THAT(said("br", "this is no brotli", 400), Contains("cannot be unpacked as br"));
   CHECK_THAT(said("zstd", kOneRow, 415),
              Contains("wanted gzip, deflate or br") && Contains("\"zstd\""));
+  const auto twice =
+      client.Post(kPredict, {{"Content-Encoding", "identity"}, {"Content-Encoding", "zstd"}},
+                  kOneRow, "application/json");
+  REQUIRE(twice);
+  CHECK(twice->status == 415);
+  CHECK_THAT(twice->body, Contains("identity, zstd"));
 }
 
 TEST_CASE("serve: an answer is whole, whatever ranges of it are wanted", "[serve]") {
