@@ -10,17 +10,20 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/serve/http_connection.h"
 #include "coordinator/serve/http_head.h"
+#include "coordinator/serve/inflater.h"
 #include "coordinator/serve/json_rows.h"
 #include "httplib.h"
 #include "runtime/data/names.h"
@@ -164,11 +167,9 @@ int Broken(const HttpConnection& connection) {
   return connection.ran_out() ? kTooSlow : 0;
 }
 
-// Whether the library can unpack a body of this Content-Encoding. (It takes others for no packing.)
-bool CanUnpack(const std::string& encoding) {
-  return encoding.empty() || absl::EqualsIgnoreCase(encoding, "identity") || encoding == "gzip" ||
-         encoding == "deflate" || encoding == "br";
-}
+// What Prepare makes of the names of packings that this server unpacks itself: the library, which
+// goes by small letters, leaves such bodies as they are.
+constexpr char kGzip[] = "GZIP", kDeflate[] = "DEFLATE";
 
 // All that the request says about it, where it does so more than once.
 std::string ContentEncoding(const httplib::Request& request) {
@@ -190,26 +191,34 @@ bool ReadBody(const httplib::Request& request, const httplib::ContentReader& rea
     return false;
   };
   const std::string encoding = ContentEncoding(request);
-  if (!CanUnpack(encoding)) {
+  const std::string name = absl::AsciiStrToLower(encoding);
+  const bool inflated = encoding == kGzip || encoding == kDeflate;
+  const bool plain = encoding.empty() || encoding == "identity";
+  if (!inflated && !plain && encoding != "br") {
     return refuse(
         kUnknownEncoding,
         absl::StrCat("Content-Encoding: wanted gzip, deflate or br, or a body that is not "
                      "compressed, found ",
-                     data::Quoted(encoding)));
+                     data::Quoted(name)));
   }
   bool fits = true;
-  const bool whole = read([&](const char* data, size_t size) {
-    fits = size <= max - body->size();
-    if (fits) body->append(data, size);
+  const auto append = [&](absl::string_view bytes) {
+    fits = bytes.size() <= max - body->size();
+    if (fits) body->append(bytes.data(), bytes.size());
     return fits;
+  };
+  std::optional<Inflater> inflater;
+  if (inflated) inflater.emplace();
+  const bool came = read([&](const char* data, size_t size) {
+    const absl::string_view bytes(data, size);
+    return inflated ? inflater->Add(bytes, append) : append(bytes);
   });
-  if (whole) return true;
+  if (came && (!inflated || inflater->ended())) return true;
   const int broken = serving == nullptr ? 0 : Broken(*serving);
   if (broken != 0) return refuse(broken, Reason(broken, request, max));
   if (!fits || response->status == kTooLarge) return refuse(kTooLarge, BodyTooLarge(max));
-  const bool packed = !encoding.empty() && !absl::EqualsIgnoreCase(encoding, "identity");
-  if (!packed) return refuse(400, "the body is shorter than its length, or is cut off");
-  return refuse(400, absl::StrCat("the body cannot be unpacked as ", encoding,
+  if (plain) return refuse(400, "the body is shorter than its length, or is cut off");
+  return refuse(400, absl::StrCat("the body cannot be unpacked as ", name,
                                   ", which Content-Encoding says, or is cut off"));
 }
 
@@ -270,6 +279,13 @@ class BoundedServer final : public httplib::Server {
     request->ranges.clear();
     // A form is no request of ours: its parts are not to be gathered, but refused as a body.
     if (request->is_multipart_form_data()) request->headers.erase("Content-Type");
+    const auto [begin, end] = request->headers.equal_range("Content-Encoding");
+    for (auto header = begin; header != end; ++header) {
+      std::string& name = header->second;
+      absl::AsciiStrToLower(&name);
+      if (name == "gzip") name = kGzip;
+      if (name == "deflate") name = kDeflate;
+    }
     const std::string& method = request->method;
     const absl::Status head = CheckHead(serving->head(), request->version);
     if (!head.ok()) {

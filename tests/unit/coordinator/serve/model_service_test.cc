@@ -23,6 +23,7 @@
 #include "httplib.h"
 #include "nlohmann/json.hpp"
 #include "tests/testing/saved_jobs.h"
+#include "tests/testing/zlib_bytes.h"
 
 namespace coxswain::serve {
 namespace {
@@ -456,6 +457,32 @@ TEST_CASE("serve: a body that is too large or packed in another way is told with
   CHECK_THAT(said("br", "this is no brotli", 400), Contains("cannot be unpacked as br"));
   CHECK_THAT(said("zstd", kOneRow, 415),
              Contains("wanted gzip, deflate or br") && Contains("\"zstd\""));
+  const std::string packed = ZlibBytes(kOneRow);
+  const auto deflated =
+      client.Post(kPredict, {{"Content-Encoding", "Deflate"}}, packed, "application/json");
+  REQUIRE(deflated);
+  CHECK(deflated->status == 200);
+  for (const size_t cut : {size_t{1}, size_t{4}, packed.size() / 2, packed.size()}) {
+    CHECK_THAT(said("deflate", packed.substr(0, packed.size() - cut), 400),
+               Contains("cannot be unpacked as deflate") && Contains("cut off"));
+  }
+  std::string gzip;
+  const std::string row = kOneRow;
+  httplib::detail::gzip_compressor().compress(row.data(), row.size(), /*last=*/true,
+                                              [&](const char* bytes, size_t size) {
+                                                gzip.append(bytes, size);
+                                                return true;
+                                              });
+  for (const size_t cut : {1, 6, 8}) {  // its checksum and its length are the last 8 bytes
+    CHECK_THAT(said("gzip", gzip.substr(0, gzip.size() - cut), 400),
+               Contains("cannot be unpacked as gzip"));
+  }
+  CHECK_THAT(said("deflate", packed + "x", 400), Contains("cannot be unpacked as deflate"));
+  std::string changed = packed;
+  changed.back() ^= 1;  // in the checksum
+  CHECK_THAT(said("deflate", changed, 400), Contains("cannot be unpacked as deflate"));
+  // Pieces of 16 KiB that are just full.
+  CHECK_THAT(said("deflate", ZlibBytes(std::string(32 << 10, ' ')), 413), Contains("1000 bytes"));
   const auto twice =
       client.Post(kPredict, {{"Content-Encoding", "identity"}, {"Content-Encoding", "zstd"}},
                   kOneRow, "application/json");
