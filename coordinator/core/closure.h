@@ -9,10 +9,18 @@
 #include "absl/time/time.h"
 #include "coxswain/tensor.h"
 #include "runtime/base/ids.h"
+#include "runtime/base/stable_hash.h"
 #include "runtime/base/sync_step.h"
 #include "runtime/data/ticket.h"
 
 namespace coxswain::core {
+
+// What a closure with updates draws from, of a job with this seed: `position` steps of others with
+// updates were scheduled before it. Not its id, for what a job draws must not depend on faults, and
+// ids do: an evaluation that a lost PS has spoiled is scheduled again.
+inline uint64_t SeedOfUpdates(uint64_t job_seed, int64_t position) {
+  return Mix64(Mix64(job_seed) + 2 * static_cast<uint64_t>(position));
+}
 
 // Tensors are handles, so copies are cheap.
 struct ClosureSpec {

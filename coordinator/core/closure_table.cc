@@ -30,11 +30,8 @@ void ClosureTable::Resume(const checkpoint::Manifest& manifest) {
   log_.Trim(manifest.low_water);
 }
 
-// What a job draws must not depend on faults. Its ids do: an evaluation that a lost PS has spoiled
-// is scheduled again. So a closure with updates draws by its place among those.
 uint64_t ClosureTable::OwnSeed(uint64_t seed, ClosureId id, bool updates) const {
-  const uint64_t place = updates ? static_cast<uint64_t>(steps_scheduled_) : id.number();
-  return Mix64(Mix64(seed) + 2 * place + (updates ? 0 : 1));
+  return updates ? SeedOfUpdates(seed, steps_scheduled_) : Mix64(Mix64(seed) + 2 * id.number() + 1);
 }
 
 absl::StatusOr<ClosureId> ClosureTable::Schedule(ClosureSpec spec, bool updates) {

@@ -188,7 +188,8 @@ TEST_CASE("a trace shows all tasks on one clock, and a step's calls beside the n
                  "{mode: sync, replicas: 2, reduce: none}", "{mode: sync, replicas: 1, backup: 1}");
     CAPTURE(mode);
     const int64_t steps = train({"--local", "1x2", "--set", "train.consistency=" + mode});
-    const auto& spans = ReadTrace(file).spans.at("/job:ps/task:0");
+    const Trace trace = ReadTrace(file);
+    const auto& spans = trace.spans.at("/job:ps/task:0");
     const bool in_order = mode.find("none") != std::string::npos;
     int64_t applied = 0, late = 0;
     for (const Span& span : spans.at("apply")) {

@@ -86,15 +86,18 @@ FinalState RunAlone(const Workload& workload) {
   for (const proto::ShardSpec& shard : shards) COX_CHECK(store.Add(shard).ok());
   auto compiled = Must(function::CompiledFunction::Compile(*workload.Functions()[0]));
   auto pool = env::NewInlinePool();
+  int64_t position = 0;
   for (int64_t i = 0; i < workload.closures(); ++i) {
     const core::ClosureSpec spec = workload.Closure(i);
+    const uint64_t seed = core::SeedOfUpdates(spec.seed, position);
+    position += spec.steps;
     for (uint32_t step = 0; step < spec.steps; ++step) {
       ps::SegmentTransaction transaction(&store);
       function::RunOptions options;
       options.pool = pool.get();
       options.variables = &transaction;
       Must(compiled->Run(spec.arguments, options));
-      transaction.Commit(static_cast<ClosureId>(i + 1), step);
+      transaction.Commit(static_cast<ClosureId>(i + 1), step, /*seconds=*/0, seed);
     }
   }
   FinalState state;
