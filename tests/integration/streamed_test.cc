@@ -356,24 +356,40 @@ TEST_CASE("a file that shrinks while it is streamed ends the job with an error t
   CHECK_THAT(train.err(), Contains("ratings.csv: changed since it was indexed: wanted "));
 }
 
+// 40,000 ratings in a file, and the same file with another byte that nobody looks at before
+// training: of the same size and time, between the first page and the second one of the samples.
+class LongRatings {
+ public:
+  LongRatings(const DataFiles& files, const std::string& name) : files_(files), name_(name) {
+    for (int i = 0; i < 40'000; ++i)
+      absl::StrAppend(&text_, "u", i % 9, ",i", i % 7, ",", 1 + i % 5, "\n");
+    files_.Write(name_, text_);
+  }
+  std::string path() const { return files_.Path(name_); }
+  void ChangeUnseen() {
+    const auto time = std::filesystem::last_write_time(path());
+    text_.replace(text_.find(",3\n", 6000), 3, ",4\n");
+    files_.Write(name_, text_);
+    std::filesystem::last_write_time(path(), time);
+  }
+
+ private:
+  const DataFiles& files_;
+  const std::string name_;
+  std::string text_ = "user,item,rating\n";
+};
+
 TEST_CASE("a file that differs where no sample is fails one run, and the next one indexes it anew",
           "[streamed]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files);
-  std::string text = "user,item,rating\n";
-  for (int i = 0; i < 40'000; ++i)
-    absl::StrAppend(&text, "u", i % 9, ",i", i % 7, ",", 1 + i % 5, "\n");
-  const std::string data = files.Write("ratings.csv", text);
-  const auto time = std::filesystem::last_write_time(data);
+  LongRatings ratings(files, "ratings.csv");
   const Strings command = Join({"train", job, "--local", "1x1", "--set", "dataset.streaming=true",
                                 "--set", "dataset.cache_directory=" + files.Path("cache"), "--set",
                                 "train.epochs=1", "--set", "dataset.block_bytes=65536"},
                                {});
   REQUIRE(Coxswain(command).code == 0);
-  // Between the first page and the second one that are looked at.
-  text.replace(text.find(",3\n", 6000), 3, ",4\n");
-  files.Write("ratings.csv", text);
-  std::filesystem::last_write_time(data, time);
+  ratings.ChangeUnseen();
   const auto failed = Coxswain(command);
   CAPTURE(failed.out, failed.err);
   CHECK(failed.code == 3);
@@ -388,18 +404,14 @@ TEST_CASE("an evaluation that finds a saved index useless removes it, too", "[st
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files), model = files.Path("model");
   REQUIRE(Coxswain({"train", job, "--in-process", "--model-dir", model}).code == 0);
-  std::string text = "user,item,rating\n";
-  for (int i = 0; i < 40'000; ++i)
-    absl::StrAppend(&text, "u", i % 9, ",i", i % 7, ",", 1 + i % 5, "\n");
-  const std::string data = files.Write("later.csv", text);
-  const auto time = std::filesystem::last_write_time(data);
+  LongRatings later(files, "later.csv");
   const Strings command = {"eval",
                            "--model-dir",
                            model,
                            "--local=1x1",
                            "--allow-training-rows",
                            "--set",
-                           "dataset.path=" + data,
+                           "dataset.path=" + later.path(),
                            "--set",
                            "dataset.streaming=true",
                            "--set",
@@ -409,9 +421,7 @@ TEST_CASE("an evaluation that finds a saved index useless removes it, too", "[st
   const auto first = Coxswain(command);
   CAPTURE(first.out, first.err);
   REQUIRE(first.code == 0);
-  text.replace(text.find(",3\n", 6000), 3, ",4\n");
-  files.Write("later.csv", text);
-  std::filesystem::last_write_time(data, time);
+  later.ChangeUnseen();
   const auto failed = Coxswain(command);
   CAPTURE(failed.err);
   CHECK(failed.code == 3);

@@ -9,6 +9,7 @@
 #include "coordinator/api/slot_rows.h"
 #include "coordinator/model/layer_fit.h"
 #include "coordinator/model/warm_start.h"
+#include "tests/testing/next_job.h"
 #include "tests/testing/training_job.h"
 
 namespace coxswain::model {
@@ -50,51 +51,15 @@ std::string Job(const std::string& model, const Names& features, const std::stri
   return text;
 }
 
-// A job that begins with what another one has left.
-struct NextJob {
-  NextJob(const DataFiles& files, const std::string& text, const InitialModel& from)
-      : job(Must(job::ParseKeptJob(text, files.Path("job.yaml"), files.Path("")))),
-        cluster(testing::MustStart(1, 1, 1)),
-        strategy(cluster) {
-    Must(KeepIds(from.directory, &job.dataset, from.names));
-    data::DatasetOptions options;
-    options.spec = job.dataset;
-    options.batch_size = job.train.batch_size;
-    options.epochs = 1000;
-    dataset = Must(strategy.CreatePerWorkerDataset(options));
-    const WarmSource source = Must(WarmSource::Open(from, job, dataset.data()));
-    model = Must(Model::Create(&strategy, job, dataset, [&source](const VariableInfo& info) {
-      return source.EarlierSteps(info);
-    }));
-    taken = Must(source.TakeOver(&strategy));
-    coordinator = std::make_unique<ClusterCoordinator>(strategy);
-    step = std::make_unique<RemoteFunction>(Must(model->DefineTrain()));
+std::vector<float> Values(NextJob* next, const std::string& name) {
+  for (const auto& info : next->strategy.variables()) {
+    if (info->name != name) continue;
+    const Tensor value = Must(ReadSlot(next->strategy, *info, 0, 0, info->rows(), 0));
+    return {value.values<float>().begin(), value.values<float>().end()};
   }
-
-  // Of all rows, before the step.
-  float Step() {
-    const RemoteValue value = coordinator->Schedule(*step, *dataset.NextTicket());
-    return Must(coordinator->Fetch<float>(value, "loss"));
-  }
-  std::vector<float> Values(const std::string& name) {
-    for (const auto& info : strategy.variables()) {
-      if (info->name != name) continue;
-      const Tensor value = Must(ReadSlot(strategy, *info, 0, 0, info->rows(), 0));
-      return {value.values<float>().begin(), value.values<float>().end()};
-    }
-    FAIL("there is no variable " << name);
-    return {};
-  }
-
-  job::JobSpec job;
-  Cluster cluster;
-  ParameterServerStrategy strategy;
-  PerWorkerDataset dataset;
-  std::unique_ptr<Model> model;
-  WarmStart taken;
-  std::unique_ptr<ClusterCoordinator> coordinator;
-  std::unique_ptr<RemoteFunction> step;
-};
+  FAIL("there is no variable " << name);
+  return {};
+}
 
 TEST_CASE("warm start: a job with its features in another order goes on as in the old one") {
   const std::string model =
@@ -140,11 +105,11 @@ TEST_CASE("warm start: a feature that is new gets weights of its own, and the ot
   old.Steps(10);
   const std::string saved = old.Save(files.Path("model"), /*slots=*/true);
   NextJob same(files, Job(model, {"age", "pace"}), {.directory = saved});
-  const std::vector<float> kernel = same.Values("deep/layer_0/kernel");
+  const std::vector<float> kernel = Values(&same, "deep/layer_0/kernel");
 
   SECTION("beside them") {
     NextJob next(files, Job(model, {"place", "pace", "age"}), {.directory = saved});
-    const std::vector<float> wider = next.Values("deep/layer_0/kernel");
+    const std::vector<float> wider = Values(&next, "deep/layer_0/kernel");
     const auto place = static_cast<size_t>(wider.size() - kernel.size());
     CHECK(std::vector<float>(wider.begin() + static_cast<long>(place),
                              wider.begin() + static_cast<long>(place) + 3) ==
@@ -157,7 +122,7 @@ TEST_CASE("warm start: a feature that is new gets weights of its own, and the ot
   }
   SECTION("in the place of one of the same width") {
     NextJob next(files, Job(model, {"age", "years"}), {.directory = saved});
-    const std::vector<float> now = next.Values("deep/layer_0/kernel");
+    const std::vector<float> now = Values(&next, "deep/layer_0/kernel");
     REQUIRE(now.size() == kernel.size());
     CHECK(std::vector<float>(now.begin(), now.begin() + 3) ==
           std::vector<float>(kernel.begin(), kernel.begin() + 3));

@@ -12,6 +12,7 @@
 #include "coordinator/model/warm_start.h"
 #include "kernels/optimizers/optimizer_info.h"
 #include "runtime/cluster/control.h"
+#include "tests/testing/next_job.h"
 #include "tests/testing/training_job.h"
 
 namespace coxswain::model {
@@ -90,62 +91,6 @@ optimizer:
                       ", learning_rate: 0.02}\n",
                       rest.empty() ? "train: {batch_size: 16}\n" : rest);
 }
-
-// A job that begins with what another one has left, in a cluster of its own.
-struct NextJob {
-  NextJob(const DataFiles& files, const std::string& text, const InitialModel& from, int ps = 3)
-      : NextJob(files, text, from.directory, testing::MustStart(ps, 1, 1)) {
-    const WarmSource source = Must(WarmSource::Open(from, job, dataset.data()));
-    model = Must(Model::Create(&strategy, job, dataset, [&source](const VariableInfo& info) {
-      return source.EarlierSteps(info);
-    }));
-    taken = Must(source.TakeOver(&strategy));
-    Begin();
-  }
-  // As the job that is interrupted and goes on: it does not know what it began with.
-  NextJob(const DataFiles& files, const std::string& text, const std::string& ids,
-          CheckpointManager* checkpoints)
-      : NextJob(files, text, ids, testing::MustStart(1, 1, 1), checkpoints) {
-    model = Must(Model::Create(&strategy, job, dataset));
-    Begin();
-  }
-
-  void Begin() {
-    coordinator = std::make_unique<ClusterCoordinator>(strategy);
-    step = std::make_unique<RemoteFunction>(Must(model->DefineTrain()));
-  }
-  void Skip(int64_t batches) {
-    while (batches-- > 0) REQUIRE(dataset.NextTicket().has_value());
-  }
-  void Step() {
-    coordinator->Schedule(*step, *dataset.NextTicket());
-    Must(coordinator->Join());
-  }
-
-  job::JobSpec job;
-  Cluster cluster;
-  ParameterServerStrategy strategy;
-  PerWorkerDataset dataset;
-  std::unique_ptr<Model> model;
-  WarmStart taken;
-  std::unique_ptr<ClusterCoordinator> coordinator;
-  std::unique_ptr<RemoteFunction> step;
-
- private:
-  NextJob(const DataFiles& files, const std::string& text, const std::string& ids, Cluster of,
-          CheckpointManager* checkpoints = nullptr)
-      : job(Must(job::ParseKeptJob(text, files.Path("job.yaml"), files.Path("")))),
-        cluster(std::move(of)),
-        strategy(cluster, {.ema_decay = job.train.ema ? job.train.ema->decay : 0}) {
-    Must(KeepIds(ids, &job.dataset));
-    if (checkpoints != nullptr) Must(checkpoints->Restore(&strategy));
-    data::DatasetOptions options;
-    options.spec = job.dataset;
-    options.batch_size = job.train.batch_size;
-    options.epochs = 1000;
-    dataset = Must(strategy.CreatePerWorkerDataset(options));
-  }
-};
 
 TEST_CASE("warm start: the first update is the one that the old job would have made next") {
   const std::string table =
