@@ -1,5 +1,5 @@
-// The block and its ops; reads and writes through memory that was set aside; updates; what work
-// that was enqueued still uses; and the devices of a PS.
+// The block and its ops; look-ups; reads and writes through memory that was set aside; updates;
+// what work that was enqueued still uses; and the devices of a PS.
 #include "ps_server/device_rows.h"
 
 #include <algorithm>
@@ -45,36 +45,34 @@ Tensor ListIn(const Buffer& at, int64_t rows) {
 
 DeviceRows::DeviceRows(std::shared_ptr<device::DeviceRuntime> device,
                        std::shared_ptr<device::DeviceStream> stream,
-                       const graph::OpRegistry* registry, Plan plan, Lost lost, Ended ended)
+                       const graph::OpRegistry* registry, Plan plan, Lost lost, Resized resized)
     : device_(std::move(device)),
       stream_(std::move(stream)),
       registry_(registry),
       plan_(std::move(plan)),
       lost_(std::move(lost)),
-      ended_(std::move(ended)) {}
+      resized_(std::move(resized)),
+      block_(DType::kF32, Shape{0, static_cast<int64_t>(plan_.stride / sizeof(float))}) {}
 
 DeviceRows::~DeviceRows() {
   // The block and what was set aside belong to no stream: what uses them must be over.
   Synchronize().IgnoreError();
-  ended_();
+  resized_(-static_cast<int64_t>(bytes()));
 }
 
 absl::StatusOr<std::unique_ptr<DeviceRows>> DeviceRows::Make(
     std::shared_ptr<device::DeviceRuntime> device, std::shared_ptr<device::DeviceStream> stream,
-    const graph::OpRegistry* registry, Plan plan, Lost lost, Ended ended) {
+    const graph::OpRegistry* registry, Plan plan, Lost lost, Resized resized) {
   std::unique_ptr<DeviceRows> made(new DeviceRows(std::move(device), std::move(stream), registry,
                                                   std::move(plan), std::move(lost),
-                                                  std::move(ended)));
+                                                  std::move(resized)));
   const Plan& p = made->plan_;
-  const Shape shape{p.rows, static_cast<int64_t>(p.stride / sizeof(float))};
-  absl::StatusOr<Buffer> block = made->device_->Allocate(static_cast<size_t>(p.rows) * p.stride);
-  if (!block.ok()) return Annotate(block.status(), absl::StrCat(p.who, ", ", p.rows, " rows"));
-  made->block_ = Tensor(DType::kF32, shape, *std::move(block));
+  RETURN_IF_ERROR(made->TryReserve(p.rows));
   ASSIGN_OR_RETURN(made->fault_, made->device_->Allocate(sizeof(CoxFault)));
   ASSIGN_OR_RETURN(made->aside_.device, made->device_->Allocate(kAsideBytes));
   ASSIGN_OR_RETURN(made->aside_.host, made->device_->pinned()->Allocate(kAsideBytes));
   if (!p.optimizer.empty()) {
-    ASSIGN_OR_RETURN(made->apply_, made->MakeOp("BlockApply",
+    ASSIGN_OR_RETURN(made->apply_, made->MakeOp("BlockApply", made->block_.dim(1),
                                                 {{DType::kI64, Shape{kUnknownDim}},
                                                  {DType::kF32, Shape{kUnknownDim, p.width}},
                                                  {DType::kF32, Shape{kUnknownDim}}},
@@ -83,13 +81,42 @@ absl::StatusOr<std::unique_ptr<DeviceRows>> DeviceRows::Make(
   return made;
 }
 
+absl::Status DeviceRows::TryReserve(int64_t rows) {
+  const absl::StatusOr<Buffer> grown = device_->Allocate(static_cast<size_t>(rows) * plan_.stride);
+  if (!grown.ok()) return Annotate(grown.status(), absl::StrCat(plan_.who, ", ", rows, " rows"));
+  if (bytes() > 0) {
+    absl::Status status = stream_->CopyOnDevice(grown->Slice(0, bytes()), block_.buffer());
+    Keep({*grown});
+    status.Update(Synchronize());
+    RETURN_IF_ERROR(Checked(status));
+  }
+  const size_t before = bytes();
+  block_ = Tensor(DType::kF32, Shape{rows, block_.dim(1)}, *grown);
+  resized_(static_cast<int64_t>(bytes()) - static_cast<int64_t>(before));
+  return absl::OkStatus();
+}
+
+// Doubles, so that each row is copied once in the mean; where there is no memory for that, less.
+absl::Status DeviceRows::Reserve(int64_t rows) {
+  RETURN_IF_ERROR(failed_);
+  if (rows <= capacity()) return absl::OkStatus();
+  RETURN_IF_ERROR(Synchronize());  // what earlier work has held may be what is wanted
+  absl::Status status;
+  for (const int64_t wanted : {std::max(rows, 2 * capacity()), rows + rows / 8, rows}) {
+    status = TryReserve(wanted);
+    if (!absl::IsResourceExhausted(status)) return Checked(status);
+  }
+  return Annotate(status, absl::StrCat("to grow from ", capacity(),
+                                       " rows, which stay there until they are copied"));
+}
+
 absl::StatusOr<std::unique_ptr<device::DeviceOp>> DeviceRows::MakeOp(
-    const std::string& op, const std::vector<TensorType>& inputs, Attrs attrs) {
+    const std::string& op, int64_t columns, const std::vector<TensorType>& inputs, Attrs attrs) {
   graph::Graph graph(registry_);
   graph::Node node;
   node.op = op;
   node.attrs = std::move(attrs);
-  std::vector<TensorType> all = {{DType::kF32, block_.shape()}};
+  std::vector<TensorType> all = {{DType::kF32, Shape{kUnknownDim, columns}}};
   all.insert(all.end(), inputs.begin(), inputs.end());
   for (const TensorType& type : all) {
     graph::Node argument;
@@ -105,7 +132,7 @@ absl::StatusOr<std::unique_ptr<device::DeviceOp>> DeviceRows::MakeOp(
 absl::StatusOr<const device::DeviceOp*> DeviceRows::GatherOp(size_t offset, size_t bytes) {
   std::unique_ptr<device::DeviceOp>& op = gathers_[{offset, bytes}];
   if (op == nullptr) {
-    ASSIGN_OR_RETURN(op, MakeOp("BlockGather", {{DType::kI64, Shape{kUnknownDim}}},
+    ASSIGN_OR_RETURN(op, MakeOp("BlockGather", block_.dim(1), {{DType::kI64, Shape{kUnknownDim}}},
                                 {{"offset", static_cast<int64_t>(offset / sizeof(float))},
                                  {"width", static_cast<int64_t>(bytes / sizeof(float))}}));
   }
@@ -116,9 +143,9 @@ absl::StatusOr<const device::DeviceOp*> DeviceRows::ScatterOp(size_t offset, siz
   std::unique_ptr<device::DeviceOp>& op = scatters_[{offset, bytes}];
   if (op == nullptr) {
     const Shape values{kUnknownDim, static_cast<int64_t>(bytes / sizeof(float))};
-    ASSIGN_OR_RETURN(
-        op, MakeOp("BlockScatter", {{DType::kI64, Shape{kUnknownDim}}, {DType::kF32, values}},
-                   {{"offset", static_cast<int64_t>(offset / sizeof(float))}}));
+    ASSIGN_OR_RETURN(op, MakeOp("BlockScatter", block_.dim(1),
+                                {{DType::kI64, Shape{kUnknownDim}}, {DType::kF32, values}},
+                                {{"offset", static_cast<int64_t>(offset / sizeof(float))}}));
   }
   return op.get();
 }
@@ -148,33 +175,51 @@ void DeviceRows::Fail(absl::Status status) {
   lost_(failed_);
 }
 
-absl::StatusOr<Tensor> DeviceRows::Gather(absl::Span<const int64_t> rows) {
+absl::StatusOr<Tensor> DeviceRows::Gather(absl::Span<const int64_t> rows, const Given& given) {
   RETURN_IF_ERROR(failed_);
   LetGo();
-  absl::StatusOr<Tensor> gathered = TryGather(rows);
+  absl::StatusOr<Tensor> gathered = TryGather(rows, given);
   if (absl::IsResourceExhausted(gathered.status())) {
     // What earlier work has held may be what is wanted.
     RETURN_IF_ERROR(Synchronize());
-    gathered = TryGather(rows);
+    gathered = TryGather(rows, given);
   }
   if (!gathered.ok()) return Checked(gathered.status());
   return gathered;
 }
 
-absl::StatusOr<Tensor> DeviceRows::TryGather(absl::Span<const int64_t> rows) {
+absl::StatusOr<Tensor> DeviceRows::TryGather(absl::Span<const int64_t> rows, const Given& given) {
   const int64_t n = Count(rows);
   const size_t row_bytes = static_cast<size_t>(plan_.width) * sizeof(float);
   ASSIGN_OR_RETURN(Buffer made, stream_->Allocate(static_cast<size_t>(n) * row_bytes));
   Tensor gathered(DType::kF32, Shape{n, plan_.width}, std::move(made));
   if (n == 0) return gathered;
   ASSIGN_OR_RETURN(const device::DeviceOp* op, GatherOp(0, row_bytes));
-  ASSIGN_OR_RETURN(const Slab list, Allocate(ListBytes(n)));
-  std::memcpy(list.host.data(), rows.data(), rows.size() * sizeof(int64_t));
-  const absl::Status copied = stream_->CopyToDevice(list.device, list.host);
-  Keep({list.host});
+  const size_t list = ListBytes(n), at = ListBytes(Count(given.at));
+  const size_t values = given.values.size() * sizeof(float);
+  ASSIGN_OR_RETURN(const Slab slab, Allocate(list + at + values));
+  char* const host = static_cast<char*>(slab.host.data());
+  std::memcpy(host, rows.data(), rows.size() * sizeof(int64_t));
+  if (values > 0) {
+    std::memcpy(host + list, given.at.data(), given.at.size() * sizeof(int64_t));
+    std::memcpy(host + list + at, given.values.data(), values);
+  }
+  const absl::Status copied = stream_->CopyToDevice(slab.device, slab.host);
+  Keep({slab.host});
   RETURN_IF_ERROR(copied);
-  const Tensor inputs[] = {block_, ListIn(list.device, n)};
+  const Tensor inputs[] = {block_, ListIn(slab.device, n)};
   RETURN_IF_ERROR(Run(*op, inputs, gathered));
+  if (values == 0) return gathered;
+  if (give_ == nullptr) {
+    ASSIGN_OR_RETURN(give_, MakeOp("BlockScatter", plan_.width,
+                                   {{DType::kI64, Shape{kUnknownDim}},
+                                    {DType::kF32, Shape{kUnknownDim, plan_.width}}},
+                                   {{"offset", int64_t{0}}}));
+  }
+  const Tensor gives[] = {gathered, ListIn(slab.device.Slice(list, at), Count(given.at)),
+                          Tensor(DType::kF32, Shape{Count(given.at), plan_.width},
+                                 slab.device.Slice(list + at, values))};
+  RETURN_IF_ERROR(Run(*give_, gives, gathered));
   return gathered;
 }
 
@@ -197,7 +242,6 @@ absl::Status DeviceRows::InPieces(absl::Span<const int64_t> rows, size_t bytes,
   if (most < 1) return absl::InvalidArgumentError(absl::StrCat(plan_.who, ": rows are too wide"));
   while (!rows.empty()) {
     const absl::Span<const int64_t> piece = rows.subspan(0, most);
-    std::memcpy(aside_.host.data(), piece.data(), piece.size() * sizeof(int64_t));
     absl::Status status = run(piece);
     status.Update(Synchronize());  // also after an error: something may be under way
     if (!status.ok()) return Checked(status);
@@ -212,6 +256,7 @@ absl::Status DeviceRows::Read(absl::Span<const int64_t> rows, size_t offset, siz
   return InPieces(rows, bytes, [&](absl::Span<const int64_t> piece) -> absl::Status {
     const int64_t n = Count(piece);
     const size_t list = ListBytes(n), size = piece.size() * bytes;
+    std::memcpy(aside_.host.data(), piece.data(), piece.size() * sizeof(int64_t));
     RETURN_IF_ERROR(
         stream_->CopyToDevice(aside_.device.Slice(0, list), aside_.host.Slice(0, list)));
     const Buffer values = aside_.device.Slice(list, size), host = aside_.host.Slice(list, size);
@@ -226,21 +271,47 @@ absl::Status DeviceRows::Read(absl::Span<const int64_t> rows, size_t offset, siz
   });
 }
 
+absl::Status DeviceRows::TryWrite(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
+                                  const char* from, const Slab& slab) {
+  ASSIGN_OR_RETURN(const device::DeviceOp* op, ScatterOp(offset, bytes));
+  const int64_t n = Count(rows);
+  const size_t list = ListBytes(n), size = rows.size() * bytes;
+  char* const host = static_cast<char*>(slab.host.data());
+  std::memcpy(host, rows.data(), rows.size() * sizeof(int64_t));
+  std::memcpy(host + list, from, size);
+  RETURN_IF_ERROR(
+      stream_->CopyToDevice(slab.device.Slice(0, list + size), slab.host.Slice(0, list + size)));
+  const Shape shape{n, static_cast<int64_t>(bytes / sizeof(float))};
+  const Tensor inputs[] = {block_, ListIn(slab.device, n),
+                           Tensor(DType::kF32, shape, slab.device.Slice(list, size))};
+  return Run(*op, inputs, block_);
+}
+
 absl::Status DeviceRows::Write(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
                                const char* from) {
-  ASSIGN_OR_RETURN(const device::DeviceOp* op, ScatterOp(offset, bytes));
   return InPieces(rows, bytes, [&](absl::Span<const int64_t> piece) -> absl::Status {
-    const int64_t n = Count(piece);
-    const size_t list = ListBytes(n), size = piece.size() * bytes;
-    std::memcpy(static_cast<char*>(aside_.host.data()) + list, from, size);
-    from += size;
-    RETURN_IF_ERROR(stream_->CopyToDevice(aside_.device.Slice(0, list + size),
-                                          aside_.host.Slice(0, list + size)));
-    const Shape shape{n, static_cast<int64_t>(bytes / sizeof(float))};
-    const Tensor inputs[] = {block_, ListIn(aside_.device, n),
-                             Tensor(DType::kF32, shape, aside_.device.Slice(list, size))};
-    return Run(*op, inputs, block_);
+    const char* const first = from;
+    from += piece.size() * bytes;
+    return TryWrite(piece, offset, bytes, first, aside_);
   });
+}
+
+void DeviceRows::Begin(absl::Span<const int64_t> rows, const char* from) {
+  if (rows.empty() || !failed_.ok()) return;
+  LetGo();
+  absl::Status status = Reserve(*std::max_element(rows.begin(), rows.end()) + 1);
+  if (!status.ok()) return Fail(std::move(status));
+  const absl::StatusOr<Slab> slab = Allocate(ListBytes(Count(rows)) + rows.size() * plan_.stride);
+  status = slab.status();
+  if (status.ok()) {
+    status = TryWrite(rows, 0, plan_.stride, from, *slab);
+    Keep({slab->host});
+  }
+  if (absl::IsResourceExhausted(status)) {
+    status = Synchronize();
+    if (status.ok()) status = Write(rows, 0, plan_.stride, from);
+  }
+  if (!status.ok()) Fail(std::move(status));
 }
 
 // The rule's numbers, the list, and the gradient where it has to be brought.
@@ -313,6 +384,68 @@ absl::Status DeviceRows::ApplyInPieces(absl::Span<const int64_t> rows, const Ten
   return absl::OkStatus();
 }
 
+absl::StatusOr<Tensor> DeviceRows::Select(const Tensor& gradient, absl::Span<const int64_t> rows) {
+  RETURN_IF_ERROR(failed_);
+  LetGo();
+  absl::StatusOr<Tensor> selected = TrySelect(gradient, rows);
+  if (absl::IsResourceExhausted(selected.status())) selected = SelectToHost(gradient, rows);
+  if (!selected.ok()) return Checked(selected.status());
+  return selected;
+}
+
+absl::StatusOr<Tensor> DeviceRows::TrySelect(const Tensor& gradient,
+                                             absl::Span<const int64_t> rows) {
+  const int64_t n = Count(rows);
+  const size_t row_bytes = static_cast<size_t>(plan_.width) * sizeof(float);
+  ASSIGN_OR_RETURN(const Buffer to, stream_->Allocate(rows.size() * row_bytes));
+  Tensor selected(DType::kF32, Shape{n, plan_.width}, to);
+  if (n == 0) return selected;
+  if (select_ == nullptr) {
+    ASSIGN_OR_RETURN(select_,
+                     MakeOp("BlockGather", plan_.width, {{DType::kI64, Shape{kUnknownDim}}},
+                            {{"offset", int64_t{0}}, {"width", plan_.width}}));
+  }
+  ASSIGN_OR_RETURN(const Slab list, Allocate(ListBytes(n)));
+  std::memcpy(list.host.data(), rows.data(), rows.size() * sizeof(int64_t));
+  Tensor from = gradient;
+  if (gradient.device() != device()) {
+    ASSIGN_OR_RETURN(const Buffer here, stream_->Allocate(gradient.bytes()));
+    from = Tensor(DType::kF32, gradient.shape(), here);
+  }
+  absl::Status status = stream_->CopyToDevice(list.device, list.host);
+  if (status.ok() && gradient.device() != device()) {
+    status = stream_->CopyOnDevice(from.buffer(), gradient.buffer().Slice(0, gradient.bytes()));
+  }
+  const Tensor inputs[] = {from, ListIn(list.device, n)};
+  if (status.ok()) status = Run(*select_, inputs, selected);
+  Keep({list.host, gradient.buffer()});  // after all that uses them was enqueued
+  RETURN_IF_ERROR(status);
+  return selected;
+}
+
+absl::StatusOr<Tensor> DeviceRows::SelectToHost(const Tensor& gradient,
+                                                absl::Span<const int64_t> rows) {
+  RETURN_IF_ERROR(Synchronize());
+  Tensor selected(DType::kF32, Shape{Count(rows), plan_.width});
+  char* to = static_cast<char*>(selected.mutable_raw());
+  const size_t bytes = static_cast<size_t>(plan_.width) * sizeof(float);
+  const auto read = [&](absl::Span<const int64_t> piece) -> absl::Status {
+    const size_t size = piece.size() * bytes;
+    for (size_t i = 0; i < piece.size(); ++i) {
+      const size_t from = static_cast<size_t>(piece[i]) * bytes;
+      RETURN_IF_ERROR(stream_->CopyOnDevice(aside_.device.Slice(i * bytes, bytes),
+                                            gradient.buffer().Slice(from, bytes)));
+    }
+    RETURN_IF_ERROR(stream_->CopyToHost(aside_.host.Slice(0, size), aside_.device.Slice(0, size)));
+    RETURN_IF_ERROR(Synchronize());
+    std::memcpy(to, aside_.host.data(), size);
+    to += size;
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(InPieces(rows, bytes, read));
+  return selected;
+}
+
 // A buffer of a stream must not be dropped on the thread that notifies, where devices cannot be
 // used: that one only sets a flag.
 void DeviceRows::Keep(std::vector<Buffer> buffers) {
@@ -373,7 +506,7 @@ absl::StatusOr<std::unique_ptr<DeviceRows>> RowDevices::Make(DeviceRows::Plan pl
   std::shared_ptr<device::DeviceRuntime> device;
   int number = 0;
   size_t at = 0;
-  const size_t bytes = static_cast<size_t>(plan.rows) * plan.stride;
+  const int64_t bytes = plan.rows * static_cast<int64_t>(plan.stride);
   {
     const absl::MutexLock lock(&mu_);
     if (bytes_.empty()) {
@@ -394,17 +527,16 @@ absl::StatusOr<std::unique_ptr<DeviceRows>> RowDevices::Make(DeviceRows::Plan pl
     LogError("a GPU that rows are on failed: ", status.message());
     if (lost_) lost_(std::move(status));
   };
-  const auto give_back = [this, at, bytes] {
+  const auto resized = [this, at](int64_t more) {
     const absl::MutexLock lock(&mu_);
-    bytes_[at] -= bytes;
+    bytes_[at] += more;
   };
-  absl::StatusOr<std::shared_ptr<device::DeviceStream>> stream = device->RowStream(number);
-  if (!stream.ok()) {
-    give_back();
-    return stream.status();
-  }
-  return DeviceRows::Make(std::move(device), *std::move(stream), registry_, std::move(plan), tell,
-                          give_back);
+  auto made = [&]() -> absl::StatusOr<std::unique_ptr<DeviceRows>> {
+    ASSIGN_OR_RETURN(auto stream, device->RowStream(number));
+    return DeviceRows::Make(device, std::move(stream), registry_, std::move(plan), tell, resized);
+  }();
+  resized(-bytes);  // it counts for itself now
+  return made;
 }
 
 std::vector<std::string> RowDevices::names() const {

@@ -8,6 +8,8 @@
 // that was set aside. When the device fails all the same, or hangs, `lost` is told, and from then
 // on every function says so: the rows are as lost as those of a PS that was killed.
 //
+// A block grows by being copied to a larger one, so there must be memory for both at once.
+//
 // Thread model: as of the shard; different shards may use one device at the same time.
 #pragma once
 
@@ -40,39 +42,58 @@ class DeviceRows {
  public:
   // Shapes of the block and of what it is for.
   struct Plan {
-    int64_t rows = 0;
+    int64_t rows = 0;       // that there is room for at first
     size_t stride = 0;      // bytes from row to row
     int64_t width = 0;      // f32 weights of a row, at its beginning
     std::string optimizer;  // the kind; empty: none
     std::string who;        // for errors: "shard 3 of variable 'v'"
   };
   using Lost = std::function<void(absl::Status)>;
-  using Ended = std::function<void()>;
+  using Resized = std::function<void(int64_t bytes)>;
 
-  // All rows are zeros. `registry` must outlive it. `ended` is called when it ends, also if it is
-  // not made. Errors: ResourceExhausted, those of the device.
+  // Rows have no values yet. `registry` must outlive it. `resized` is told by how much the block
+  // has grown, and at the end, also if it is not made, that it is smaller by all of this. Errors:
+  // ResourceExhausted, those of the device.
   static absl::StatusOr<std::unique_ptr<DeviceRows>> Make(
       std::shared_ptr<device::DeviceRuntime> device, std::shared_ptr<device::DeviceStream> stream,
-      const graph::OpRegistry* registry, Plan plan, Lost lost, Ended ended);
+      const graph::OpRegistry* registry, Plan plan, Lost lost, Resized resized);
   ~DeviceRows();
 
   Device device() const { return device_->device(); }
   size_t bytes() const { return block_.bytes(); }
+  // Rows that there is room for.
+  int64_t capacity() const { return block_.dim(0); }
 
+  // Makes room for `rows` rows. Those that are there stay as they are. Waits where the block has to
+  // grow. Errors: ResourceExhausted, then nothing has changed; those of the device.
+  absl::Status Reserve(int64_t rows);
+
+  // Rows of a result that are not of the block: their numbers in it, and f32 [n, width].
+  struct Given {
+    absl::Span<const int64_t> at;
+    absl::Span<const float> values;
+  };
   // Weights of these rows, f32 [n, width], in the device's memory, for streams that wait for the
   // row streams. Waits only where memory is short. The rows of all functions are within the block.
-  absl::StatusOr<Tensor> Gather(absl::Span<const int64_t> rows);
+  absl::StatusOr<Tensor> Gather(absl::Span<const int64_t> rows, const Given& given = {});
   // The same in host memory.
   absl::StatusOr<Tensor> GatherToHost(absl::Span<const int64_t> rows);
 
   // Of each row `bytes` bytes from `offset` on, both multiples of 4, one after the other. Waits.
   absl::Status Read(absl::Span<const int64_t> rows, size_t offset, size_t bytes, char* to);
   absl::Status Write(absl::Span<const int64_t> rows, size_t offset, size_t bytes, const char* from);
+  // Writes whole rows that differ, `stride` bytes each, and makes room for them. As an update, it
+  // cannot fail: where there is no room to be had, the device is lost. Waits only where memory is
+  // short.
+  void Begin(absl::Span<const int64_t> rows, const char* from);
 
   // The optimizer's rule, of which these are the numbers, for the gradients f32 [n, width] of rows
   // that differ: in host memory, or in that of a GPU, where they are complete. Waits only where
   // memory is short.
   void Apply(absl::Span<const int64_t> rows, const Tensor& gradient, absl::Span<const float> rule);
+  // These rows of such a gradient in the memory of a GPU, for Apply: there, or on the host where
+  // memory is short. Errors: those of the device.
+  absl::StatusOr<Tensor> Select(const Tensor& gradient, absl::Span<const int64_t> rows);
 
  private:
   // What work that was enqueued still uses.
@@ -88,19 +109,25 @@ class DeviceRows {
 
   DeviceRows(std::shared_ptr<device::DeviceRuntime> device,
              std::shared_ptr<device::DeviceStream> stream, const graph::OpRegistry* registry,
-             Plan plan, Lost lost, Ended ended);
-  absl::StatusOr<Tensor> TryGather(absl::Span<const int64_t> rows);
-  absl::StatusOr<std::unique_ptr<device::DeviceOp>> MakeOp(const std::string& op,
+             Plan plan, Lost lost, Resized resized);
+  absl::Status TryReserve(int64_t rows);
+  absl::StatusOr<Tensor> TryGather(absl::Span<const int64_t> rows, const Given& given);
+  absl::StatusOr<Tensor> TrySelect(const Tensor& gradient, absl::Span<const int64_t> rows);
+  absl::StatusOr<Tensor> SelectToHost(const Tensor& gradient, absl::Span<const int64_t> rows);
+  // Its first input is a block with rows of so many columns.
+  absl::StatusOr<std::unique_ptr<device::DeviceOp>> MakeOp(const std::string& op, int64_t columns,
                                                            const std::vector<TensorType>& inputs,
                                                            Attrs attrs);
   absl::StatusOr<const device::DeviceOp*> GatherOp(size_t offset, size_t bytes);
   absl::StatusOr<const device::DeviceOp*> ScatterOp(size_t offset, size_t bytes);
   absl::StatusOr<Slab> Allocate(size_t bytes);
   // Calls `run` with pieces of the list, each of which, with `bytes` for each row, fits into what
-  // was set aside; the piece is at its beginning. Waits after each.
+  // was set aside. Waits after each.
   absl::Status InPieces(absl::Span<const int64_t> rows, size_t bytes,
                         absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> run);
-  // With what was set aside where there is no other memory, in pieces.
+  // Both through memory that holds the list of rows and what is brought.
+  absl::Status TryWrite(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
+                        const char* from, const Slab& slab);
   absl::Status TryApply(absl::Span<const int64_t> rows, const Tensor& gradient,
                         absl::Span<const float> rule, const Slab& slab);
   absl::Status ApplyInPieces(absl::Span<const int64_t> rows, const Tensor& gradient,
@@ -122,12 +149,14 @@ class DeviceRows {
   const graph::OpRegistry* const registry_;
   const Plan plan_;
   const Lost lost_;
-  const Ended ended_;
+  const Resized resized_;
   absl::Status failed_;
-  Tensor block_;  // f32 [rows, stride / 4]
+  Tensor block_;  // f32 [capacity, stride / 4]
   Buffer fault_;
   Slab aside_;
   std::unique_ptr<device::DeviceOp> apply_;
+  // Of and to a tensor f32 [n, width].
+  std::unique_ptr<device::DeviceOp> select_, give_;
   // By offset and bytes.
   std::map<std::pair<size_t, size_t>, std::unique_ptr<device::DeviceOp>> gathers_, scatters_;
   std::deque<InFlight> in_flight_;
@@ -160,7 +189,7 @@ class RowDevices {
   absl::Mutex open_mu_;  // opening may take seconds, for which nobody else who asks should wait
   mutable absl::Mutex mu_;
   std::shared_ptr<const device::DeviceSet> devices_ ABSL_GUARDED_BY(mu_);
-  std::vector<size_t> bytes_ ABSL_GUARDED_BY(mu_);  // by device, from first_ on
+  std::vector<int64_t> bytes_ ABSL_GUARDED_BY(mu_);  // by device, from first_ on
   int made_ ABSL_GUARDED_BY(mu_) = 0;
   bool told_ ABSL_GUARDED_BY(mu_) = false;
 };

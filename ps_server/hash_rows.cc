@@ -48,9 +48,10 @@ absl::Status CheckSpec(const proto::HashTableSpec& spec, int64_t shards) {
 
 }  // namespace
 
-HashRows::HashRows(const proto::ShardSpec& spec, const PartPlan& plan)
+HashRows::HashRows(const proto::ShardSpec& spec, const PartPlan& plan, RowsIn rows_in)
     : spec_(spec.variable().hash()),
       plan_(plan),
+      row_stride_(rows_in == RowsIn::kGpu ? 0 : plan.row_stride),
       name_(spec.variable().name()),
       index_of_(spec.index()),
       count_of_(spec.count()),
@@ -62,9 +63,9 @@ HashRows::HashRows(const proto::ShardSpec& spec, const PartPlan& plan)
 }
 
 absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpec& spec,
-                                                           const PartPlan& plan) {
+                                                           const PartPlan& plan, RowsIn rows_in) {
   RETURN_IF_ERROR(CheckSpec(spec.variable().hash(), spec.count()));
-  std::unique_ptr<HashRows> rows(new HashRows(spec, plan));
+  std::unique_ptr<HashRows> rows(new HashRows(spec, plan, rows_in));
   RETURN_IF_ERROR(rows->ReserveAddresses());
   rows->memory_ = {rows->row_storage_.range(), rows->side_storage_.range()};
   const auto place = [&](const char* part) {
@@ -79,11 +80,11 @@ absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpe
 
 // For as many rows as the machine can hold. Less where many shards share a process's addresses.
 absl::Status HashRows::ReserveAddresses() {
-  const size_t per_row = plan_.row_stride + plan_.side_stride;
+  const size_t per_row = row_stride_ + plan_.side_stride;
   size_t bytes = std::min(PhysicalMemoryBytes(), kMostAddresses);
   while (true) {
     const size_t rows = std::min(static_cast<size_t>(HashIndex::kMaxRows), bytes / per_row);
-    auto row_storage = GrowingStorage::Create(rows * plan_.row_stride);
+    auto row_storage = GrowingStorage::Create(rows * row_stride_);
     auto side_storage = GrowingStorage::Create(rows * plan_.side_stride);
     if (row_storage.ok() && side_storage.ok()) {
       row_storage_ = *std::move(row_storage);
@@ -104,7 +105,7 @@ int64_t HashRows::memory_bytes() const {
 
 absl::Status HashRows::Reserve(int64_t n) {
   const auto wanted = static_cast<size_t>(places_ + n);
-  absl::Status status = row_storage_.Grow(wanted * plan_.row_stride);
+  absl::Status status = row_storage_.Grow(wanted * row_stride_);
   if (status.ok()) status = side_storage_.Grow(wanted * plan_.side_stride);
   if (status.ok()) status = index_.Reserve(n);
   if (status.ok()) return status;

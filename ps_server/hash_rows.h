@@ -44,17 +44,21 @@ class HashRows {
   // The tensors of a file for ids that wait for a row, beside the parts of the rows.
   static constexpr const char* kWaitingNames[] = {"waiting_ids", "waiting_counts", "waiting_seen"};
 
+  // Where `rows_in` is a GPU, the block of rows is there, and only the parts beside it are here.
   // Errors: InvalidArgument for a spec that contradicts itself; ResourceExhausted.
   static absl::StatusOr<std::unique_ptr<HashRows>> Create(const proto::ShardSpec& spec,
-                                                          const PartPlan& plan);
+                                                          const PartPlan& plan,
+                                                          RowsIn rows_in = RowsIn::kHost);
 
   int64_t places() const { return places_; }  // places in the storage, including free ones
   int64_t rows() const { return index_.size(); }
+  int64_t free_places() const { return places_ - rows(); }
+  int64_t max_rows() const { return max_rows_; }  // of this shard; 0: no bound
   int64_t evicted() const { return evicted_; }
   int64_t dropped() const { return dropped_; }  // gradients dropped because their id had no row
   int64_t waiting() const { return waiting_.size(); }
   int64_t memory_bytes() const;
-  // The memory of the rows; it stays the same as long as the shard lives.
+  // The memory of the rows on the host; it stays the same as long as the shard lives.
   const TableMemory& memory() const { return memory_; }
 
   // The places of ids, -1 for those without a row.
@@ -104,7 +108,7 @@ class HashRows {
   absl::Status Restore(const proto::HashTableState& state, const std::vector<Tensor>& waiting);
 
  private:
-  HashRows(const proto::ShardSpec& spec, const PartPlan& plan);
+  HashRows(const proto::ShardSpec& spec, const PartPlan& plan, RowsIn rows_in);
   bool Admit(int64_t id, int64_t number, const UpdateTime& time);
   int64_t TakePlace();
   // Removes the row, in the shard's `number`-th update.
@@ -133,10 +137,11 @@ class HashRows {
 
   const proto::HashTableSpec spec_;
   const PartPlan plan_;
+  const size_t row_stride_;  // of the block of rows on the host; 0: it is not here
   const std::string name_;
   const int64_t index_of_, count_of_;  // this shard's index and the number of shards of the table
   uint64_t draw_base_ = 0;             // hash of seed and name
-  int64_t max_rows_ = 0;               // of this shard; 0: no bound
+  int64_t max_rows_ = 0;
   bool by_frequency_ = false;
 
   GrowingStorage row_storage_, side_storage_;

@@ -85,6 +85,7 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
   if (const absl::Status rounding = CheckRounding(variable); !rounding.ok()) {
     return shard->Invalid(rounding.message());
   }
+  if (shard->layout_.hashed()) shard->initializer_ = initializer;
   if (WantsGpu(spec)) {
     RETURN_IF_ERROR(shard->CheckForGpu());
     RETURN_IF_ERROR(shard->AllocateOnGpu(devices));
@@ -92,11 +93,7 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spe
     return shard;
   }
   if (shard->layout_.hashed()) {
-    absl::StatusOr<std::unique_ptr<HashRows>> hash = HashRows::Create(spec, shard->plan_);
-    if (!hash.ok()) return Annotate(hash.status(), shard->Invalid("").message());
-    shard->hash_ = *std::move(hash);
-    shard->memory_ = shard->hash_->memory();
-    shard->initializer_ = initializer;
+    RETURN_IF_ERROR(shard->AllocateHash(RowsIn::kHost));
     return shard;
   }
   RETURN_IF_ERROR(shard->AllocateParts());
@@ -170,8 +167,9 @@ void Shard::FillWeights(const Initializer& initializer) {
 }
 
 int64_t Shard::memory_bytes() const {
-  if (hash_ != nullptr) return hash_->memory_bytes();
-  size_t bytes = memory_.rows.size() + memory_.side.size() + (gpu_ == nullptr ? 0 : gpu_->bytes());
+  const size_t on_gpu = gpu_ == nullptr ? 0 : gpu_->bytes();
+  if (hash_ != nullptr) return hash_->memory_bytes() + static_cast<int64_t>(on_gpu);
+  size_t bytes = memory_.rows.size() + memory_.side.size() + on_gpu;
   for (const Tensor& tensor : dense_) bytes += tensor.bytes();
   return static_cast<int64_t>(bytes);
 }
@@ -222,6 +220,18 @@ void Shard::PrepareChange(const int64_t* ids, int64_t n) {
   std::erase_if(snapshots_, [](const auto& snapshot) { return snapshot.expired(); });
   for (const std::weak_ptr<ShardSnapshot>& held : snapshots_) {
     if (const auto snapshot = held.lock()) snapshot->Preserve(ids, n);
+  }
+}
+
+void Shard::PrepareRelease(int64_t place) {
+  for (const std::weak_ptr<ShardSnapshot>& held : snapshots_) {
+    if (const auto snapshot = held.lock()) snapshot->PreserveBeside(place);
+  }
+}
+
+void Shard::FinishPrepare() {
+  for (const std::weak_ptr<ShardSnapshot>& held : snapshots_) {
+    if (const auto snapshot = held.lock()) snapshot->PreserveRest();
   }
 }
 

@@ -161,8 +161,12 @@ class Shard {
   static bool WantsGpu(const proto::ShardSpec& spec);
   absl::Status CheckForGpu() const;
   absl::Status AllocateOnGpu(RowDevices* devices);
+  absl::Status AllocateHash(RowsIn rows_in);
   absl::Status FillOnGpu(const Initializer* initializer);
+  // All slots of a row of the block, with their initial values.
+  void FillSlots(float* row) const;
   bool OnGpu(int part) const { return gpu_ != nullptr && !this->part(part).side; }
+  absl::Status WriteOnGpu(absl::Span<const int64_t> rows, int part, const char* from);
   absl::Status ReadFromGpu(int64_t begin, int64_t n, int part, char* to) const;
   absl::Status CheckGpuUpdate(const graph::Update& update) const;
   void ApplyOnGpu(const graph::Update& update, const Numbers& at);
@@ -186,7 +190,10 @@ class Shard {
     Tensor ids = {};
   };
   void UpdateAverages(absl::Span<const Named> changed);
+  // Of a row that comes twice the last counts.
+  absl::Status WritePlaces(absl::Span<const int64_t> rows, int part, const char* from);
   absl::StatusOr<Tensor> GatherPart(const Tensor& ids, int part) const;
+  absl::StatusOr<Tensor> GatherFromGpu(const Tensor& ids) const;
   template <typename T>
   void ApplyOne(const graph::Update& update, const Numbers& at);
   template <typename T>
@@ -209,16 +216,29 @@ class Shard {
   static Tensor Stored(const Tensor& values, DType dtype);
   absl::Status CheckValues(const Tensor& values, DType dtype, const Shape& wanted) const;
 
-  // Hash tables. The update by places, for those ids that have a row or get one now.
+  // Hash tables. The places of ids; any place for those without a row, which are `missing`.
+  struct FoundPlaces {
+    std::vector<int64_t> places;
+    std::vector<int64_t> missing;  // numbers in the list
+  };
+  FoundPlaces FindPlaces(absl::Span<const int64_t> ids) const;
   void GatherIds(absl::Span<const int64_t> ids, int part, float* to) const;
+  // The update by places, for those ids that have a row or get one now.
   graph::Update ByPlaces(const graph::Update& update, const UpdateTime& time);
+  // Rows `kept` of its gradient.
+  Tensor SelectGradient(const Tensor& values, absl::Span<const int64_t> kept) const;
   // Sets all parts of new rows.
   void BeginRows(const std::vector<HashRows::NewRow>& made);
+  void BeginRowsOnGpu(const std::vector<HashRows::NewRow>& made);
   void FillInitial(int64_t id, absl::Span<float> weights) const;
   void Evict(absl::Span<const graph::Update* const> updates, const UpdateTime& time);
 
   // Called before these rows change: preserves parts that a reader or a snapshot still holds.
   void PrepareChange(const int64_t* ids, int64_t n);
+  // The same before the parts beside the block change of a row of a hash table; FinishPrepare must
+  // follow before the block changes, and does for many rows at once what takes as long as for one.
+  void PrepareRelease(int64_t place);
+  void FinishPrepare();
   // The same for rows [begin, begin + n).
   void PrepareRange(int64_t begin, int64_t n);
   // Dense variables: copies parts that have other holders.

@@ -18,6 +18,16 @@ namespace {
 // Of rows that are filled on the host and brought to the device together.
 constexpr size_t kFillBytes = size_t{4} << 20;
 
+// Of a hash table without a bound. One with a bound has its room at once: it is better to fail at
+// the beginning than in the middle. Rows above the bound go after each update, so there are more
+// for a moment.
+constexpr size_t kFirstBytes = size_t{1} << 20;
+
+int64_t FirstPlaces(const HashRows& hash, size_t stride) {
+  if (hash.max_rows() > 0) return hash.max_rows() + hash.max_rows() / 8 + 1;
+  return static_cast<int64_t>(kFirstBytes / stride) + 1;
+}
+
 // Where the longest beginning of the list ends in which no row comes twice.
 size_t EndOfDistinct(absl::Span<const int64_t> rows) {
   absl::flat_hash_set<int64_t> seen;
@@ -37,7 +47,6 @@ absl::Status Shard::CheckForGpu() const {
   const std::string& wanted = spec_.variable().device();
   if (wanted != kOnGpu) return refuse(absl::StrCat("wanted gpu, found ", wanted));
   if (!table()) return refuse("only of embedding tables");
-  if (layout_.hashed()) return refuse("not of hash tables, whose ids have no bound");
   if (layout_.dtype() != DType::kF32) {
     return refuse(absl::StrCat("wanted f32, found ", DTypeName(layout_.dtype())));
   }
@@ -54,8 +63,9 @@ absl::Status Shard::CheckForGpu() const {
 }
 
 absl::Status Shard::AllocateOnGpu(RowDevices* devices) {
+  if (layout_.hashed()) RETURN_IF_ERROR(AllocateHash(RowsIn::kGpu));
   DeviceRows::Plan plan;
-  plan.rows = rows();
+  plan.rows = hash_ == nullptr ? rows() : FirstPlaces(*hash_, plan_.row_stride);
   plan.stride = plan_.row_stride;
   plan.width = layout_.row_elements();
   plan.optimizer = std::string(optimizer_.name());
@@ -65,6 +75,7 @@ absl::Status Shard::AllocateOnGpu(RowDevices* devices) {
         plan.who, " is to be in the memory of a GPU (device: gpu), but there is none here"));
   }
   ASSIGN_OR_RETURN(gpu_, devices->Make(std::move(plan)));
+  if (layout_.hashed()) return absl::OkStatus();  // what is beside is there already
   absl::StatusOr<Buffer> side = AllocateStorage(static_cast<size_t>(rows()) * plan_.side_stride);
   if (!side.ok()) return Annotate(side.status(), Invalid("").message());
   memory_.side = *std::move(side);
@@ -87,27 +98,87 @@ absl::Status Shard::FillOnGpu(const Initializer* initializer) {
       if (initializer != nullptr) {
         initializer->FillRow(layout_.ToGlobal(begin + r), absl::MakeSpan(row, width));
       }
-      for (int p = 1; p <= optimizer_.slots(); ++p) {
-        std::fill_n(row + part(p).offset / sizeof(float), part(p).width,
-                    static_cast<float>(part(p).initial));
-      }
+      FillSlots(row);
     }
     RETURN_IF_ERROR(gpu_->Write(list, 0, stride, filled.data()));
   }
   return absl::OkStatus();
 }
 
+void Shard::FillSlots(float* row) const {
+  for (int p = 1; p <= optimizer_.slots(); ++p) {
+    std::fill_n(row + part(p).offset / sizeof(float), part(p).width,
+                static_cast<float>(part(p).initial));
+  }
+}
+
+void Shard::BeginRowsOnGpu(const std::vector<HashRows::NewRow>& made) {
+  const size_t stride = plan_.row_stride, width = static_cast<size_t>(layout_.row_elements());
+  std::vector<float> filled(made.size() * stride / sizeof(float));
+  std::vector<int64_t> places;
+  float* at = filled.data();
+  for (const HashRows::NewRow& row : made) {
+    hash_->Begin(row);
+    FillInitial(row.id, absl::MakeSpan(at, width));
+    FillSlots(at);
+    at += stride / sizeof(float);
+    places.push_back(row.place);
+  }
+  gpu_->Begin(places, reinterpret_cast<const char*>(filled.data()));
+}
+
 absl::StatusOr<Tensor> Shard::GatherOnDevice(const Tensor& ids) const {
   COX_CHECK(gpu_ != nullptr, "rows that are on the host are wanted on a device");
   RETURN_IF_ERROR(CheckIdTensor(ids));
-  ASSIGN_OR_RETURN(const Tensor rows, gpu_->Gather(ids.values<int64_t>()));
-  return rows.Reshaped(layout_.RowsShape(ids.num_elements()));
+  const absl::Span<const int64_t> list = ids.values<int64_t>();
+  const Shape shape = layout_.RowsShape(ids.num_elements());
+  if (hash_ == nullptr) {
+    ASSIGN_OR_RETURN(const Tensor rows, gpu_->Gather(list));
+    return rows.Reshaped(shape);
+  }
+  const size_t width = static_cast<size_t>(layout_.row_elements());
+  const FoundPlaces found = FindPlaces(list);
+  std::vector<float> initial(found.missing.size() * width);
+  for (size_t i = 0; i < found.missing.size(); ++i) {
+    FillInitial(list[static_cast<size_t>(found.missing[i])],
+                absl::MakeSpan(initial).subspan(i * width, width));
+  }
+  ASSIGN_OR_RETURN(const Tensor rows, gpu_->Gather(found.places, {found.missing, initial}));
+  return rows.Reshaped(shape);
+}
+
+absl::StatusOr<Tensor> Shard::GatherFromGpu(const Tensor& ids) const {
+  const absl::Span<const int64_t> list = ids.values<int64_t>();
+  const Shape shape = layout_.RowsShape(ids.num_elements());
+  if (hash_ == nullptr) {
+    ASSIGN_OR_RETURN(const Tensor rows, gpu_->GatherToHost(list));
+    return rows.Reshaped(shape);
+  }
+  const int64_t width = layout_.row_elements();
+  const FoundPlaces found = FindPlaces(list);
+  ASSIGN_OR_RETURN(Tensor rows, gpu_->GatherToHost(found.places));
+  for (const int64_t i : found.missing) {
+    FillInitial(list[static_cast<size_t>(i)],
+                absl::MakeSpan(rows.mutable_data<float>() + i * width, static_cast<size_t>(width)));
+  }
+  return rows.Reshaped(shape);
 }
 
 absl::Status Shard::ReadFromGpu(int64_t begin, int64_t n, int part_index, char* to) const {
   std::vector<int64_t> list(static_cast<size_t>(n));
   std::iota(list.begin(), list.end(), begin);
   return gpu_->Read(list, part(part_index).offset, part(part_index).row_bytes(), to);
+}
+
+absl::Status Shard::WriteOnGpu(absl::Span<const int64_t> rows, int part_index, const char* from) {
+  const ShardPart& written = part(part_index);
+  while (!rows.empty()) {
+    const size_t n = EndOfDistinct(rows);
+    RETURN_IF_ERROR(gpu_->Write(rows.subspan(0, n), written.offset, written.row_bytes(), from));
+    rows.remove_prefix(n);
+    from += n * written.row_bytes();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Shard::CheckGpuUpdate(const graph::Update& update) const {

@@ -11,8 +11,19 @@
 namespace coxswain::ps {
 absl::Status Shard::Reserve(int64_t n) {
   if (hash_ == nullptr) return absl::OkStatus();
-  const absl::Status status = hash_->Reserve(n);
+  absl::Status status = hash_->Reserve(n);
+  if (status.ok() && gpu_ != nullptr) {
+    status = gpu_->Reserve(hash_->places() + std::max<int64_t>(0, n - hash_->free_places()));
+  }
   return status.ok() ? status : Annotate(status, Invalid("").message());
+}
+
+absl::Status Shard::AllocateHash(RowsIn rows_in) {
+  absl::StatusOr<std::unique_ptr<HashRows>> hash = HashRows::Create(spec_, plan_, rows_in);
+  if (!hash.ok()) return Annotate(hash.status(), Invalid("").message());
+  hash_ = *std::move(hash);
+  memory_ = hash_->memory();
+  return absl::OkStatus();
 }
 
 // As a row that was made would be read: rounded as it would be stored.
@@ -22,18 +33,23 @@ void Shard::FillInitial(int64_t id, absl::Span<float> weights) const {
   for (float& w : weights) w = BFloat16::FromFloat(w).ToFloat();
 }
 
+Shard::FoundPlaces Shard::FindPlaces(absl::Span<const int64_t> ids) const {
+  FoundPlaces found;
+  found.places.resize(ids.size());
+  hash_->Find(ids.data(), static_cast<int64_t>(ids.size()), found.places.data());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (found.places[i] >= 0) continue;
+    found.missing.push_back(static_cast<int64_t>(i));
+    found.places[i] = 0;
+  }
+  return found;
+}
+
 void Shard::GatherIds(absl::Span<const int64_t> ids, int part_index, float* to) const {
   const auto n = static_cast<int64_t>(ids.size());
   const int64_t width = layout_.row_elements();
-  Tensor places(DType::kI64, Shape{n});
-  int64_t* const place = places.mutable_data<int64_t>();
-  hash_->Find(ids.data(), n, place);
-  std::vector<int64_t> missing;
-  for (int64_t i = 0; i < n; ++i) {
-    if (place[i] >= 0) continue;
-    missing.push_back(i);
-    place[i] = 0;  // any place will do: it is overwritten below
-  }
+  const FoundPlaces found = FindPlaces(ids);
+  const int64_t* const place = found.places.data();
   const PartPlace from = Place(part_index);
   if (rows() > 0 && part(part_index).dtype == DType::kBF16) {
     GatherBf16Rows(from.data, from.stride, width, place, n, to);
@@ -41,7 +57,7 @@ void Shard::GatherIds(absl::Span<const int64_t> ids, int part_index, float* to) 
     GatherRows(from.data, from.stride, part(part_index).row_bytes(), place, n,
                reinterpret_cast<char*>(to));
   }
-  for (const int64_t i : missing) {
+  for (const int64_t i : found.missing) {
     FillInitial(ids[static_cast<size_t>(i)],
                 absl::MakeSpan(to + i * width, static_cast<size_t>(width)));
   }
@@ -50,7 +66,10 @@ void Shard::GatherIds(absl::Span<const int64_t> ids, int part_index, float* to) 
 void Shard::BeginRows(const std::vector<HashRows::NewRow>& made) {
   layout_.SetRows(hash_->places());
   // A place that was free may be one of a snapshot.
-  for (const HashRows::NewRow& row : made) PrepareChange(&row.place, 1);
+  std::vector<int64_t> places;
+  for (const HashRows::NewRow& row : made) places.push_back(row.place);
+  PrepareChange(places.data(), static_cast<int64_t>(places.size()));
+  if (gpu_ != nullptr) return BeginRowsOnGpu(made);
   const int64_t width = layout_.row_elements();
   std::vector<float> bf16(layout_.dtype() == DType::kBF16 ? static_cast<size_t>(width) : 0);
   for (const HashRows::NewRow& row : made) {
@@ -88,25 +107,41 @@ graph::Update Shard::ByPlaces(const graph::Update& update, const UpdateTime& tim
   }
   // The others' gradients are dropped.
   by_places.ids = Tensor(DType::kI64, Shape{admitted});
-  by_places.values = Tensor(update.values.dtype(), layout_.RowsShape(admitted));
-  const size_t row_bytes =
-      static_cast<size_t>(layout_.row_elements()) * SizeOf(update.values.dtype());
   int64_t* place = by_places.ids.mutable_data<int64_t>();
-  char* to = static_cast<char*>(by_places.values.mutable_raw());
-  const char* from = static_cast<const char*>(update.values.raw());
-  for (int64_t i = 0; i < n; ++i, from += row_bytes) {
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < n; ++i) {
     if (places[i] < 0) continue;
     *place++ = places[i];
-    std::memcpy(to, from, row_bytes);
+    kept.push_back(i);
+  }
+  by_places.values = SelectGradient(update.values, kept);
+  return by_places;
+}
+
+Tensor Shard::SelectGradient(const Tensor& values, absl::Span<const int64_t> kept) const {
+  const Shape shape = layout_.RowsShape(static_cast<int64_t>(kept.size()));
+  if (values.device() != Device{}) {
+    const absl::StatusOr<Tensor> selected = gpu_->Select(values, kept);
+    if (selected.ok()) return selected->Reshaped(shape);
+    // The GPU is lost, and whatever is applied to it changes nothing.
+  }
+  Tensor selected(values.dtype(), shape);
+  if (values.device() != Device{}) return selected;
+  const size_t row_bytes = static_cast<size_t>(layout_.row_elements()) * SizeOf(values.dtype());
+  const char* const from = static_cast<const char*>(values.raw());
+  char* to = static_cast<char*>(selected.mutable_raw());
+  for (const int64_t i : kept) {
+    std::memcpy(to, from + static_cast<size_t>(i) * row_bytes, row_bytes);
     to += row_bytes;
   }
-  return by_places;
+  return selected;
 }
 
 void Shard::Evict(absl::Span<const graph::Update* const> updates, const UpdateTime& time) {
   int64_t named = 0;
   for (const graph::Update* update : updates) named += update->ids.num_elements();
-  hash_->Evict(applied_, time, named, [this](int64_t place) { PrepareChange(&place, 1); });
+  hash_->Evict(applied_, time, named, [this](int64_t place) { PrepareRelease(place); });
+  FinishPrepare();
 }
 
 absl::StatusOr<Shard::IdsAndRows> Shard::ReadIds(int64_t begin, int64_t n, int part_index) const {
@@ -120,9 +155,13 @@ absl::StatusOr<Shard::IdsAndRows> Shard::ReadIds(int64_t begin, int64_t n, int p
   const ShardPart& read = part(part_index);
   IdsAndRows result{Tensor(DType::kI64, Shape{found}),
                     Tensor(read.dtype, read.RowsShape(layout_, found))};
-  const PartPlace from = Place(part_index);
-  GatherRows(from.data, from.stride, read.row_bytes(), places.data(), found,
-             static_cast<char*>(result.rows.mutable_raw()));
+  char* const to = static_cast<char*>(result.rows.mutable_raw());
+  if (OnGpu(part_index)) {
+    RETURN_IF_ERROR(gpu_->Read(places, read.offset, read.row_bytes(), to));
+  } else {
+    const PartPlace from = Place(part_index);
+    GatherRows(from.data, from.stride, read.row_bytes(), places.data(), found, to);
+  }
   for (int64_t i = 0; i < found; ++i) {
     result.ids.mutable_data<int64_t>()[i] = hash_->id(places[static_cast<size_t>(i)]);
   }
@@ -138,7 +177,8 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace
       CheckValues(rows, widened ? layout_.value_dtype() : layout_.dtype(), layout_.RowsShape(n)));
   RETURN_IF_ERROR(Reserve(n));
   if (replace) {
-    hash_->RemoveAll(applied_ + 1, [this](int64_t place) { PrepareChange(&place, 1); });
+    hash_->RemoveAll(applied_ + 1, [this](int64_t place) { PrepareRelease(place); });
+    FinishPrepare();
   }
   std::vector<int64_t> places(static_cast<size_t>(n));
   made_.clear();
@@ -148,10 +188,8 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace
   std::vector<int64_t> made;
   for (const HashRows::NewRow& row : made_) made.push_back(row.place);
   hash_->Count(made.data(), static_cast<int64_t>(made.size()), applied_ + 1);
-  const PartPlace to = Place(0);
   const Tensor stored = Stored(rows, layout_.dtype());
-  ScatterRows(to.data, to.stride, layout_.row_bytes(), places.data(), n,
-              static_cast<const char*>(stored.raw()));
+  RETURN_IF_ERROR(WritePlaces(places, 0, static_cast<const char*>(stored.raw())));
   if (averages_ > 0) BeginAverages(Averaged(), places.data(), 0, n);
   Touch(places.data(), n);
   hash_->Use(places.data(), n, applied_ + 1);
@@ -173,9 +211,7 @@ absl::Status Shard::WritePartOfIds(const Tensor& ids, const Tensor& rows, int pa
                                 " has no row, of which ", written.name, " could be written"));
   }
   PrepareChange(places.data(), n);
-  const PartPlace to = Place(part_index);
-  ScatterRows(to.data, to.stride, written.row_bytes(), places.data(), n,
-              static_cast<const char*>(rows.raw()));
+  RETURN_IF_ERROR(WritePlaces(places, part_index, static_cast<const char*>(rows.raw())));
   Touch(places.data(), n);
   return absl::OkStatus();
 }
@@ -184,7 +220,7 @@ absl::Status Shard::PrepareRestore(const proto::HashTableState& state) {
   if (hash_ == nullptr) return Invalid("its rows are no ids");
   RETURN_IF_ERROR(hash_->Resize(state));
   layout_.SetRows(hash_->places());
-  return absl::OkStatus();
+  return gpu_ == nullptr ? absl::OkStatus() : gpu_->Reserve(hash_->places());
 }
 
 absl::Status Shard::FinishRestore(const proto::HashTableState& state,

@@ -61,10 +61,7 @@ absl::StatusOr<Tensor> Shard::GatherPart(const Tensor& ids, int part_index) cons
     return Invalid(absl::StrCat(n, " rows of ", row_bytes, " bytes in one gather are above ",
                                 kMaxReadBytes, " bytes"));
   }
-  if (gpu_ != nullptr) {
-    ASSIGN_OR_RETURN(const Tensor rows, gpu_->GatherToHost(ids.values<int64_t>()));
-    return rows.Reshaped(layout_.RowsShape(n));
-  }
+  if (gpu_ != nullptr) return GatherFromGpu(ids);
   Tensor rows(layout_.value_dtype(), layout_.RowsShape(n));
   if (hash_ != nullptr) {
     GatherIds(ids.values<int64_t>(), part_index, rows.mutable_data<float>());
@@ -140,16 +137,16 @@ absl::Status Shard::WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& row
   const ShardPart& written = part(part_index);
   RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
   PrepareChange(ids.data(), n);
-  if (OnGpu(part_index)) {
-    RETURN_IF_ERROR(gpu_->Write(ids, written.offset, written.row_bytes(),
-                                static_cast<const char*>(rows.raw())));
-    Touch(ids.data(), n);
-    return absl::OkStatus();
-  }
-  const PartPlace to = Place(part_index);
-  ScatterRows(to.data, to.stride, written.row_bytes(), ids.data(), n,
-              static_cast<const char*>(rows.raw()));
+  RETURN_IF_ERROR(WritePlaces(ids, part_index, static_cast<const char*>(rows.raw())));
   if (part_index != touched_) Touch(ids.data(), n);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::WritePlaces(absl::Span<const int64_t> rows, int part_index, const char* from) {
+  if (OnGpu(part_index)) return WriteOnGpu(rows, part_index, from);
+  const PartPlace to = Place(part_index);
+  ScatterRows(to.data, to.stride, part(part_index).row_bytes(), rows.data(),
+              static_cast<int64_t>(rows.size()), from);
   return absl::OkStatus();
 }
 

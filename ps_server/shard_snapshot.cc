@@ -53,17 +53,13 @@ char* ShardSnapshot::KeptRow(uint32_t number) const {
 }
 
 void ShardSnapshot::Preserve(const int64_t* ids, int64_t n) {
-  if (gpu_ != nullptr) return PreserveFromGpu({ids, ids + n});
-  for (int64_t i = 0; i < n; ++i) PreserveRow(ids[i]);
+  for (int64_t i = 0; i < n; ++i) PreserveBeside(ids[i]);
+  PreserveRest();
 }
 
 void ShardSnapshot::PreserveRange(int64_t begin, int64_t n) {
-  if (gpu_ != nullptr) {
-    std::vector<int64_t> rows(static_cast<size_t>(n));
-    std::iota(rows.begin(), rows.end(), begin);
-    return PreserveFromGpu(rows);
-  }
-  for (int64_t row = begin; row < begin + n; ++row) PreserveRow(row);
+  for (int64_t row = begin; row < begin + n; ++row) PreserveBeside(row);
+  PreserveRest();
 }
 
 uint32_t ShardSnapshot::NextKept() {
@@ -73,26 +69,18 @@ uint32_t ShardSnapshot::NextKept() {
   return ++last_kept_;
 }
 
-void ShardSnapshot::PreserveFromGpu(const std::vector<int64_t>& rows) {
-  std::vector<int64_t> wanted;
-  for (const int64_t row : rows) {
-    uint32_t& kept = kept_[static_cast<size_t>(row)];
-    if (kept != 0) continue;
-    kept = NextKept();
-    wanted.push_back(row);
+void ShardSnapshot::PreserveRest() {
+  if (rest_.empty()) return;
+  const size_t stride = plan_.row_stride;
+  std::vector<char> read(rest_.size() * stride);
+  kept_status_.Update(gpu_->Read(rest_, 0, stride, read.data()));
+  for (size_t i = 0; i < rest_.size(); ++i) {
+    std::memcpy(KeptRow(kept_[static_cast<size_t>(rest_[i])]), read.data() + i * stride, stride);
   }
-  const size_t stride = plan_.row_stride, beside = plan_.side_stride;
-  std::vector<char> read(wanted.size() * stride);
-  kept_status_.Update(gpu_->Read(wanted, 0, stride, read.data()));
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const size_t row = static_cast<size_t>(wanted[i]);
-    char* const to = KeptRow(kept_[row]);
-    std::memcpy(to, read.data() + i * stride, stride);
-    std::memcpy(to + stride, static_cast<const char*>(memory_.side.data()) + row * beside, beside);
-  }
+  rest_.clear();
 }
 
-void ShardSnapshot::PreserveRow(int64_t row) {
+void ShardSnapshot::PreserveBeside(int64_t row) {
   if (row >= num_rows_) return;  // of a hash table: it is new
   uint32_t& kept = kept_[static_cast<size_t>(row)];
   if (kept != 0) return;
@@ -100,7 +88,11 @@ void ShardSnapshot::PreserveRow(int64_t row) {
   const size_t stride = plan_.row_stride, beside = plan_.side_stride;
   const size_t index = static_cast<size_t>(row);
   char* const to = KeptRow(kept);
-  std::memcpy(to, static_cast<const char*>(memory_.rows.data()) + index * stride, stride);
+  if (gpu_ != nullptr) {
+    rest_.push_back(row);
+  } else {
+    std::memcpy(to, static_cast<const char*>(memory_.rows.data()) + index * stride, stride);
+  }
   if (beside == 0) return;
   std::memcpy(to + stride, static_cast<const char*>(memory_.side.data()) + index * beside, beside);
 }

@@ -78,8 +78,10 @@ class ShardSnapshot {
   explicit ShardSnapshot(const Shard& shard);
   // Keeps these rows; rows [begin, begin + n).
   void Preserve(const int64_t* ids, int64_t n);
+  // The same in two steps: what is beside the block, or all of a row on the host, and all the rest.
+  void PreserveBeside(int64_t row);
+  void PreserveRest();
   void PreserveRange(int64_t begin, int64_t n);
-  void PreserveRow(int64_t row);
   // A kept row consists of its bytes in the block of rows and then those in the side block.
   size_t kept_bytes() const { return plan_.row_stride + plan_.side_stride; }
   char* KeptRow(uint32_t number) const;  // from 1
@@ -92,7 +94,6 @@ class ShardSnapshot {
                            char* to) const;
   // The number for a row that is not kept yet, with memory for it.
   uint32_t NextKept();
-  void PreserveFromGpu(const std::vector<int64_t>& rows);
 
   ShardLayout layout_;
   PartPlan plan_;
@@ -104,6 +105,7 @@ class ShardSnapshot {
   std::vector<Tensor> dense_;
   TableMemory memory_;               // the table itself, live
   std::shared_ptr<DeviceRows> gpu_;  // has the block of rows; null: memory_ has
+  std::vector<int64_t> rest_;        // kept, but for what is there
   absl::Status kept_status_;         // of what was to be kept from there
   // For each row the number of its kept copy; 0: the row has not changed yet, so the table's own is
   // valid. Zeros from calloc take no memory before they are written. See kMaxTableRows.

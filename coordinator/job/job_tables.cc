@@ -213,8 +213,7 @@ void CompleteSchedule(int64_t steps, proto::OptimizerSpec* optimizer) {
 void CheckForGpu(const JobReader& reader, const TableSpec& table) {
   if (table.device != "gpu") return;
   const bool moves_all = table.optimizer.kind() == kernels::AdamOptimizer::kKind;
-  const char* const why = table.hash                   ? "hash tables are kept on the host"
-                          : table.dtype != DType::kF32 ? "rows in bf16 are kept on the host"
+  const char* const why = table.dtype != DType::kF32 ? "rows in bf16 are kept on the host"
                           : table.trainable && moves_all
                               ? "the optimizer adam moves all rows in each step, and tables that "
                                 "it updates are kept on the host; lazy_adam moves those of a batch"

@@ -2,13 +2,16 @@
 // streams, beside the same on the host.
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "ps_server/shard.h"
 #include "runtime/device/plugin_device.h"
 #include "tests/cuda/device_run.h"
+#include "tests/testing/hash_shards.h"
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/registry.h"
 #include "tests/testing/shards.h"
@@ -94,6 +97,43 @@ TEST_CASE("shards whose updates and look-ups follow each other have the bits of 
     CHECK(rows.back().device() == gpu->device());
   }
   for (size_t i = 0; i < tables.here.size(); ++i) CheckSame(*tables.there[i], *tables.here[i]);
+}
+
+TEST_CASE("shards of hash tables grow on the device, and rows come and go as on the host") {
+  const TestedDevice* const tested = OpenTestedDevice();
+  if (tested == nullptr) return;
+  std::shared_ptr<device::DeviceRuntime> gpu = device::NewPluginDevice(tested->api, 0, 0).value();
+  ps::RowDevices devices(
+      [gpu] {
+        return std::make_shared<const device::DeviceSet>(
+            std::vector<std::shared_ptr<device::DeviceRuntime>>{gpu});
+      },
+      0, &ClusterOps(), [](const absl::Status& status) { FAIL(status.ToString()); });
+  for (const proto::HashTableSpec& kind : KindsOfHashTables()) {
+    CAPTURE(kind.ShortDebugString());
+    proto::ShardSpec spec = HashShardsOf(HashTableOf("t", 64, OptimizerOf("adagrad"), kind), 1)[0];
+    const auto here = Make(spec);
+    spec.mutable_variable()->set_device(ps::kOnGpu);
+    const auto there = ps::Shard::Create(spec, ps::Shard::Fill::kInitialize, &devices).value();
+    const std::function<Tensor(const Tensor&)> moved = [&](const Tensor& gradient) {
+      return Tensor(gradient.dtype(), gradient.shape(), gpu->Constant(gradient.buffer()).value());
+    };
+    for (uint64_t step = 0; step < 40; ++step) {
+      StepOfHashTable(here.get(), step);
+      StepOfHashTable(there.get(), step, step % 2 == 0 ? nullptr : moved);
+    }
+    for (int64_t step = 0; step < 4; ++step) {
+      std::vector<int64_t> ids(static_cast<size_t>(3000 << step));
+      std::iota(ids.begin(), ids.end(), 1000 * step);
+      const Shape shape{static_cast<int64_t>(ids.size()), 64};
+      const Tensor gradient = RandomTensor(shape, static_cast<uint64_t>(step));
+      Apply(here.get(), UpdateOf(Kind::kSparse, 1, gradient, Ids(ids)));
+      Apply(there.get(), UpdateOf(Kind::kSparse, 1, moved(gradient), Ids(ids)));
+      const Tensor wanted = here->Gather(Ids(ids)).value(), found = there->Gather(Ids(ids)).value();
+      CHECK(std::memcmp(found.raw(), wanted.raw(), wanted.bytes()) == 0);
+    }
+    CHECK((BytesOf(*there->Snapshot()) == BytesOf(*here->Snapshot())));
+  }
 }
 
 }  // namespace

@@ -3,10 +3,13 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
 
@@ -139,11 +142,27 @@ faults:
   CHECK(told["chaos"]["injected"]["ps"]["kill"] == 1);
 }
 
+// The same with hash tables, of which rows come when an id was seen twice, and go.
+std::string WriteHashedTabular(const DataFiles& files, const std::string& model) {
+  constexpr char kTables[] = R"(tables:
+  color: {hash_table: {min_count: 2, max_rows: 4}}
+  color_linear: {hash_table: {ttl_steps: 50}}
+)";
+  std::ifstream plain(WriteTabular(files, absl::StrCat(model, kTables)));
+  const std::string text{std::istreambuf_iterator<char>(plain), {}};
+  return files.Write(
+      "hashed.yaml",
+      absl::StrReplaceAll(text, {{"kind: categorical", "kind: categorical, id: hash"}}));
+}
+
 const std::vector<std::string> kTablesOnGpu = {"--set", "parameter_servers.table_device=gpu"};
 
 TEST_CASE("tables in a GPU's memory learn to the bit what they learn on the host", "[gpu]") {
+  const bool hashed = GENERATE(false, true);
+  CAPTURE(hashed);
   const DataFiles files;
-  const std::string job = WriteTabular(files, kWideDeep), gpus = TestedGpus();
+  const std::string job = (hashed ? WriteHashedTabular : WriteTabular)(files, kWideDeep);
+  const std::string gpus = TestedGpus();
   const double on_host = LossOn(gpus, files, job);
   CHECK(on_host > 0);
   for (const std::string where : {"--local=1x1", "--in-process"}) {
@@ -154,8 +173,11 @@ TEST_CASE("tables in a GPU's memory learn to the bit what they learn on the host
 
 TEST_CASE("a job with tables in the memory of GPUs survives kills, and goes on without GPUs",
           "[gpu]") {
+  const bool hashed = GENERATE(false, true);
+  CAPTURE(hashed);
   const DataFiles files;
-  const std::string job = WriteTabular(files, kWideDeep), report = files.Path("report.json");
+  const std::string job = (hashed ? WriteHashedTabular : WriteTabular)(files, kWideDeep);
+  const std::string report = files.Path("report.json");
   const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
 baseline: false
 faults:

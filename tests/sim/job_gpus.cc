@@ -51,7 +51,7 @@ void Job::AddGpuForTables(const Place& place, cluster::DaemonOptions* daemon) {
 void Job::PutOnGpus(std::vector<proto::ShardSpec>* shards) {
   for (proto::ShardSpec& shard : *shards) {
     proto::VariableSpec* const variable = shard.mutable_variable();
-    const bool can_be = options_.gpu_tables && variable->table() && !variable->has_hash() &&
+    const bool can_be = options_.gpu_tables && variable->table() &&
                         variable->dtype() == static_cast<int32_t>(DType::kF32) &&
                         variable->optimizer().kind() != "adam" &&
                         variable->optimizer().ema_decay() == 0 &&

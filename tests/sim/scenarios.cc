@@ -642,7 +642,8 @@ Scenario GpuWorkers(Random* random) {
 
 Scenario GpuTables(Random* random) {
   constexpr Scenario (*kKinds[])(Random*) = {TableFit,         RowWrites,   BoundedStaleness,
-                                             SynchronousSteps, DeltaChains, VisitedExamples};
+                                             SynchronousSteps, DeltaChains, VisitedExamples,
+                                             HashFit,          HashVisits};
   Scenario s = kKinds[random->Below(std::size(kKinds))](random);
   s.job.gpu_tables = true;
   return s;

@@ -15,7 +15,6 @@
 #include "runtime/graph/builder.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/gpu_rows.h"
-#include "tests/testing/hash_specs.h"
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
 
@@ -220,10 +219,6 @@ TEST_CASE("what rows in a GPU's memory cannot do is refused when the table is ma
          s->mutable_variable()->mutable_optimizer()->set_delay_compensation(0.1);
        },
        "delay_compensation"},
-      {[](proto::ShardSpec* s) {
-         *s = testing::HashShardsOf(testing::HashTableOf("users", 4, OptimizerOf("sgd")), 1)[0];
-       },
-       "not of hash tables"},
   }));
   proto::ShardSpec spec = Table("adagrad");
   change(&spec);

@@ -31,6 +31,10 @@ TEST_CASE("job: each table has its device, or that of all", "[job]") {
   REQUIRE(plain.ok());
   CHECK(plain->FindTable("user")->device == "cpu");
   CHECK(plain->FindTable("film")->device == "gpu");
+  const auto hashed = ParseJob(Text("tables: {user: {device: gpu}}\n", ", id: hash"), "j.yaml", {});
+  REQUIRE(hashed.ok());
+  CHECK(hashed->FindTable("user")->hash);
+  CHECK(hashed->FindTable("user")->device == "gpu");
 }
 
 TEST_CASE("job: tables that cannot be in a GPU's memory, and devices that are none, are errors",
@@ -40,8 +44,6 @@ TEST_CASE("job: tables that cannot be in a GPU's memory, and devices that are no
   };
   CHECK_THAT(error(Text("tables: {user: {device: tpu}}\n")),
              Contains("tables.user.device") && Contains("'tpu'") && Contains("gpu"));
-  CHECK_THAT(error(Text("tables: {user: {device: gpu}}\n", ", id: hash")),
-             Contains("tables.user.device") && Contains("hash tables are kept on the host"));
   CHECK_THAT(error(Text("tables: {film: {device: gpu, dtype: bf16}}\n")),
              Contains("tables.film.device") && Contains("bf16"));
   CHECK_THAT(error(Text("optimizer: {table: {kind: adam}}\ntables: {film: {device: gpu}}\n")),
