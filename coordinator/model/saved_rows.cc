@@ -63,6 +63,7 @@ absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_
                                               " of variable '", variable_.name, "', it has ",
                                               rows_));
   }
+  if (count == 0 || width == 0) return absl::OkStatus();  // `out` may be null
   if (mix_) return ReadMixed(tensor, width, begin, count, out);
   if (interleaved_) {
     const int64_t n = static_cast<int64_t>(pieces_.size());
@@ -82,7 +83,6 @@ absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_
     }
     return absl::OkStatus();
   }
-  if (count == 0) return absl::OkStatus();
   for (auto piece = pieces_.begin() + ShardOf(begin); count > 0; ++piece) {
     const int64_t skip = begin - piece->begin;
     const int64_t rows = std::min(count, piece->rows - skip);
@@ -99,7 +99,6 @@ absl::Status SavedRows::ReadPart(const std::string& tensor, size_t width, int64_
 // to each other at once.
 absl::Status SavedRows::ReadMixed(const std::string& tensor, size_t width, int64_t begin,
                                   int64_t count, char* out) const {
-  if (width == 0) return absl::OkStatus();
   struct Want {
     int64_t piece, local, at;
   };

@@ -144,7 +144,7 @@ enum class TableDevice : uint8_t {
   kCpu,
   // In the memory of their GPUs, of which each must have one. A worker in the same process (local
   // training in one process) exchanges rows and gradients with them on the GPU, in asynchronous
-  // training. For f32, no hash tables, and optimizers that move only the rows of an update.
+  // training. For f32, and optimizers that move only the rows of an update.
   kGpu,
 };
 

@@ -161,6 +161,8 @@ std::vector<WayToTrain> WaysToTrain(int workers, int in_flight) {
       {"bounded",
        {.mode = ConsistencyMode::kBounded, .max_staleness = int64_t{workers} * in_flight - 1}},
       {"sync", {.mode = ConsistencyMode::kSync, .replicas = workers}},
+      // Two batches of each worker: half as many moments at which nobody computes.
+      {"sync x2", {.mode = ConsistencyMode::kSync, .replicas = 2 * workers}},
       {"in order",
        {.mode = ConsistencyMode::kSync, .replicas = workers, .reduce = GradientReduction::kNone}},
       // What a job makes of `async` with train.deterministic, by its default window.

@@ -89,8 +89,10 @@ TEST_CASE("warm start: a job with its features in another order goes on as in th
   for (int step = 0; step < 3; ++step) {
     const float loss = same.Step();
     CAPTURE(step);
-    CHECK(other.Step() == Approx(loss).epsilon(1e-5));
-    CHECK(from_checkpoint.Step() == Approx(loss).epsilon(1e-5));
+    // Sums are taken in another order, and the loss may be next to nothing.
+    const Approx same_loss = Approx(loss).epsilon(1e-5).margin(1e-6);
+    CHECK(other.Step() == same_loss);
+    CHECK(from_checkpoint.Step() == same_loss);
     const float without_slots = fresh.Step();
     if (step == 0) CHECK(without_slots == Approx(loss).epsilon(1e-5));
     if (step == 2) CHECK(without_slots != Approx(loss).epsilon(1e-5));
