@@ -24,6 +24,9 @@ constexpr size_t kTellBuffers = 32;
 constexpr size_t kAlignment = 256;  // of tensors in a slab
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// So that a row, its number and the rule's numbers fit into what is set aside.
+constexpr size_t kMostStride = kAsideBytes / 2;
+
 int64_t Count(absl::Span<const int64_t> rows) { return static_cast<int64_t>(rows.size()); }
 
 // Bytes of a list of rows in a slab.
@@ -67,10 +70,15 @@ absl::StatusOr<std::unique_ptr<DeviceRows>> DeviceRows::Make(
                                                   std::move(plan), std::move(lost),
                                                   std::move(resized)));
   const Plan& p = made->plan_;
+  if (p.stride > kMostStride) {
+    return absl::InvalidArgumentError(absl::StrCat(p.who, ": a row with its slots takes ", p.stride,
+                                                   " bytes, wanted at most ", kMostStride,
+                                                   " in the memory of a GPU"));
+  }
   RETURN_IF_ERROR(made->TryReserve(p.rows));
-  ASSIGN_OR_RETURN(made->fault_, made->device_->Allocate(sizeof(CoxFault)));
-  ASSIGN_OR_RETURN(made->aside_.device, made->device_->Allocate(kAsideBytes));
-  ASSIGN_OR_RETURN(made->aside_.host, made->device_->pinned()->Allocate(kAsideBytes));
+  if (absl::Status set_aside = made->SetAside(); !set_aside.ok()) {
+    return Annotate(set_aside, p.who);
+  }
   if (!p.optimizer.empty()) {
     ASSIGN_OR_RETURN(made->apply_, made->MakeOp("BlockApply", made->block_.dim(1),
                                                 {{DType::kI64, Shape{kUnknownDim}},
@@ -79,6 +87,13 @@ absl::StatusOr<std::unique_ptr<DeviceRows>> DeviceRows::Make(
                                                 {{"kind", p.optimizer}}));
   }
   return made;
+}
+
+absl::Status DeviceRows::SetAside() {
+  ASSIGN_OR_RETURN(fault_, device_->Allocate(sizeof(CoxFault)));
+  ASSIGN_OR_RETURN(aside_.device, device_->Allocate(kAsideBytes));
+  ASSIGN_OR_RETURN(aside_.host, device_->pinned()->Allocate(kAsideBytes));
+  return absl::OkStatus();
 }
 
 absl::Status DeviceRows::TryReserve(int64_t rows) {
@@ -226,20 +241,29 @@ absl::StatusOr<Tensor> DeviceRows::TryGather(absl::Span<const int64_t> rows, con
 absl::StatusOr<Tensor> DeviceRows::GatherToHost(absl::Span<const int64_t> rows) {
   const int64_t n = Count(rows);
   if (n == 0) return Tensor(DType::kF32, Shape{n, plan_.width});
-  ASSIGN_OR_RETURN(const Tensor gathered, Gather(rows));
-  ASSIGN_OR_RETURN(const Buffer host, device_->pinned()->Allocate(gathered.bytes()));
-  absl::Status status = stream_->CopyToHost(host, gathered.buffer());
+  const absl::StatusOr<Tensor> gathered = Gather(rows);
+  if (absl::IsResourceExhausted(gathered.status())) return ReadToHost(rows);
+  RETURN_IF_ERROR(gathered.status());
+  ASSIGN_OR_RETURN(const Buffer host, device_->pinned()->Allocate(gathered->bytes()));
+  absl::Status status = stream_->CopyToHost(host, gathered->buffer());
   Keep({host});  // also after an error: the copy may be under way
   status.Update(Synchronize());
   if (!status.ok()) return Checked(status);
   return Tensor(DType::kF32, Shape{n, plan_.width}, host);
 }
 
+absl::StatusOr<Tensor> DeviceRows::ReadToHost(absl::Span<const int64_t> rows) {
+  Tensor read(DType::kF32, Shape{Count(rows), plan_.width});
+  RETURN_IF_ERROR(Read(rows, 0, static_cast<size_t>(plan_.width) * sizeof(float),
+                       static_cast<char*>(read.mutable_raw())));
+  return read;
+}
+
 absl::Status DeviceRows::InPieces(absl::Span<const int64_t> rows, size_t bytes,
                                   absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> run) {
   RETURN_IF_ERROR(failed_);
   const size_t most = (kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t));
-  if (most < 1) return absl::InvalidArgumentError(absl::StrCat(plan_.who, ": rows are too wide"));
+  COX_CHECK(most > 0, "rows of ", bytes, " bytes in pieces");
   while (!rows.empty()) {
     const absl::Span<const int64_t> piece = rows.subspan(0, most);
     absl::Status status = run(piece);
@@ -502,7 +526,9 @@ absl::Status RowDevices::OpenOnce() {
 }
 
 absl::StatusOr<std::unique_ptr<DeviceRows>> RowDevices::Make(DeviceRows::Plan plan) {
-  RETURN_IF_ERROR(OpenOnce());
+  const std::string wanted =
+      absl::StrCat(plan.who, " is to be in the memory of a GPU (device: gpu)");
+  if (const absl::Status opened = OpenOnce(); !opened.ok()) return Annotate(opened, wanted);
   std::shared_ptr<device::DeviceRuntime> device;
   int number = 0;
   size_t at = 0;
@@ -510,9 +536,9 @@ absl::StatusOr<std::unique_ptr<DeviceRows>> RowDevices::Make(DeviceRows::Plan pl
   {
     const absl::MutexLock lock(&mu_);
     if (bytes_.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(plan.who, " is to be in the memory of a GPU (device: gpu), ",
-                       "but this parameter server has none"));
+      const std::string& why = devices_ == nullptr ? "" : devices_->why_none();
+      return absl::FailedPreconditionError(absl::StrCat(
+          wanted, ", but this parameter server has none", why.empty() ? "" : ": ", why));
     }
     at = static_cast<size_t>(std::min_element(bytes_.begin(), bytes_.end()) - bytes_.begin());
     bytes_[at] += bytes;

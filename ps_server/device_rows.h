@@ -53,7 +53,7 @@ class DeviceRows {
 
   // Rows have no values yet. `registry` must outlive it. `resized` is told by how much the block
   // has grown, and at the end, also if it is not made, that it is smaller by all of this. Errors:
-  // ResourceExhausted, those of the device.
+  // InvalidArgument for rows that are too wide; ResourceExhausted; those of the device.
   static absl::StatusOr<std::unique_ptr<DeviceRows>> Make(
       std::shared_ptr<device::DeviceRuntime> device, std::shared_ptr<device::DeviceStream> stream,
       const graph::OpRegistry* registry, Plan plan, Lost lost, Resized resized);
@@ -110,7 +110,10 @@ class DeviceRows {
   DeviceRows(std::shared_ptr<device::DeviceRuntime> device,
              std::shared_ptr<device::DeviceStream> stream, const graph::OpRegistry* registry,
              Plan plan, Lost lost, Resized resized);
+  absl::Status SetAside();
   absl::Status TryReserve(int64_t rows);
+  // In pieces.
+  absl::StatusOr<Tensor> ReadToHost(absl::Span<const int64_t> rows);
   absl::StatusOr<Tensor> TryGather(absl::Span<const int64_t> rows, const Given& given);
   absl::StatusOr<Tensor> TrySelect(const Tensor& gradient, absl::Span<const int64_t> rows);
   absl::StatusOr<Tensor> SelectToHost(const Tensor& gradient, absl::Span<const int64_t> rows);

@@ -1,4 +1,10 @@
+// Tasks as objects of this process. There is nobody to start one again whose GPU has failed for
+// good, and a process cannot use such a GPU any more: that is the end of the cluster.
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "coordinator/local/local_tasks.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
@@ -22,6 +28,7 @@ class InProcessTasks final : public LocalTasks {
       config_.ps.push_back(absl::StrCat("ps:", p));
       cluster::DaemonOptions options{"ps", p, config_.ps.back()};
       options.open_devices = [devices] { return devices; };
+      options.device_lost = Lost(options);
       ps_.push_back(std::make_unique<ps::PsService>(env, transport, registry, std::move(options)));
       RETURN_IF_ERROR(ps_.back()->Start());
     }
@@ -29,6 +36,7 @@ class InProcessTasks final : public LocalTasks {
       config_.workers.push_back(absl::StrCat("worker:", w));
       cluster::DaemonOptions options{"worker", w, config_.workers.back()};
       options.devices = *devices;
+      options.device_lost = Lost(options);
       workers_.push_back(
           std::make_unique<worker::WorkerService>(env, transport, registry, std::move(options)));
       RETURN_IF_ERROR(workers_.back()->Start());
@@ -38,8 +46,35 @@ class InProcessTasks final : public LocalTasks {
 
   const cluster::ClusterConfig& config() const override { return config_; }
 
+  void Watch(LocalTaskEvents events) override {
+    const absl::MutexLock lock(&mu_);
+    events_ = std::move(events);
+    if (!lost_.ok()) events_->on_hopeless(lost_);
+  }
+  void StopWatching() override {
+    const absl::MutexLock lock(&mu_);
+    events_.reset();
+  }
+
  private:
+  std::function<void(absl::Status)> Lost(const cluster::DaemonOptions& options) {
+    return [this, task = absl::StrCat("/job:", options.job, "/task:", options.task)](
+               const absl::Status& status) {
+      const absl::MutexLock lock(&mu_);
+      if (!lost_.ok()) return;
+      lost_ = WithDetail(
+          absl::UnavailableError(absl::StrCat(
+              task, ": ", status.message(), ": a GPU that failed for good cannot be used any more ",
+              "by this process, in which all tasks are")),
+          {ErrorCause::kTaskLost, false, task, 0});
+      if (events_) events_->on_hopeless(lost_);
+    };
+  }
+
   cluster::ClusterConfig config_;
+  absl::Mutex mu_;
+  std::optional<LocalTaskEvents> events_ ABSL_GUARDED_BY(mu_);
+  absl::Status lost_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<ps::PsService>> ps_;
   std::vector<std::unique_ptr<worker::WorkerService>> workers_;  // end first
 };

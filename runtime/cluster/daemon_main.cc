@@ -271,7 +271,7 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
     auto opened = device::OpenDevices(flags.gpus, env.get());
     if (!opened.ok()) return Complain(Annotate(opened.status(), "--gpus"), kUsageError);
     devices = *std::move(opened);
-  } else if (absl::Status s = device::CheckGpuWords(flags.gpus); !s.ok()) {
+  } else if (absl::Status s = device::CheckGpusThere(flags.gpus); !s.ok()) {
     return Complain(Annotate(s, "--gpus"), kUsageError);
   }
   auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret_found));

@@ -158,17 +158,20 @@ class DeviceRuntime {
 class DeviceSet {
  public:
   DeviceSet() = default;
-  explicit DeviceSet(std::vector<std::shared_ptr<DeviceRuntime>> devices)
-      : devices_(std::move(devices)) {}
+  explicit DeviceSet(std::vector<std::shared_ptr<DeviceRuntime>> devices, std::string why_none = "")
+      : devices_(std::move(devices)), why_none_(std::move(why_none)) {}
 
   bool empty() const { return devices_.empty(); }
   int size() const { return static_cast<int>(devices_.size()); }
   const std::shared_ptr<DeviceRuntime>& device(int i) const {
     return devices_[static_cast<size_t>(i)];
   }
+  // Why there are none, for people.
+  const std::string& why_none() const { return why_none_; }
 
  private:
   std::vector<std::shared_ptr<DeviceRuntime>> devices_;
+  std::string why_none_;
 };
 
 }  // namespace coxswain::device

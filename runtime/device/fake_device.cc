@@ -434,7 +434,14 @@ class FakeOp final : public DeviceOp {
 
   static absl::Status Compute(const graph::Kernel& kernel, absl::Span<Tensor> inputs,
                               const graph::StepInfo& step, const std::vector<Tensor>& wanted) {
-    const std::vector<Tensor> shared(inputs.begin(), inputs.end());
+    // What is to be written over has no second handle: it may be a whole table.
+    std::vector<Tensor> shared;
+    for (const Tensor& input : inputs) {
+      const bool in_place = std::any_of(wanted.begin(), wanted.end(), [&](const Tensor& output) {
+        return output.raw() == input.raw();
+      });
+      if (!in_place) shared.push_back(input);
+    }
     std::vector<Tensor> made(wanted.size());
     const std::unique_ptr<env::ComputePool> pool = env::NewInlinePool();
     graph::KernelContext context(inputs, absl::MakeSpan(made), step, pool.get(), nullptr);

@@ -1,5 +1,6 @@
 #include "runtime/device/open_devices.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -24,17 +25,52 @@ absl::Status NotUnderstood(const std::string& wanted) {
       "GPUs '", wanted, "': wanted auto, none, or numbers with commas between them (0,1)"));
 }
 
-absl::StatusOr<Devices> FakeDevices(const std::string& wanted, env::Env* env) {
+bool IsFake(const std::string& wanted) {
+  return wanted == "fake" || absl::StartsWith(wanted, "fake:");
+}
+
+// "fake[:COUNT[:OPS]]"
+struct FakeGpus {
   int count = 1;
-  if (wanted != "fake" &&
-      (!absl::SimpleAtoi(wanted.substr(5), &count) || count < 1 || count > kMaxDevices)) {
-    return NotUnderstood(wanted);
+  int64_t break_after_ops = -1;
+};
+absl::StatusOr<FakeGpus> ParseFake(const std::string& wanted) {
+  FakeGpus fake;
+  const std::vector<absl::string_view> parts = absl::StrSplit(wanted, ':');
+  const bool good =
+      parts.size() <= 3 &&
+      (parts.size() < 2 ||
+       (absl::SimpleAtoi(parts[1], &fake.count) && fake.count >= 1 && fake.count <= kMaxDevices)) &&
+      (parts.size() < 3 ||
+       (absl::SimpleAtoi(parts[2], &fake.break_after_ops) && fake.break_after_ops >= 1));
+  if (!good) return NotUnderstood(wanted);
+  return fake;
+}
+
+absl::StatusOr<std::vector<int>> ParseNumbers(const std::string& wanted) {
+  std::vector<int> numbers;
+  for (const absl::string_view part : absl::StrSplit(wanted, ',')) {
+    int number = -1;
+    if (!absl::SimpleAtoi(part, &number) || number < 0 || number >= kMaxDevices) {
+      return NotUnderstood(wanted);
+    }
+    if (std::find(numbers.begin(), numbers.end(), number) != numbers.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("GPUs '", wanted, "': wanted each once, found ", number, " again"));
+    }
+    numbers.push_back(number);
   }
+  return numbers;
+}
+
+absl::StatusOr<Devices> FakeDevices(const std::string& wanted, env::Env* env) {
+  ASSIGN_OR_RETURN(const FakeGpus fake, ParseFake(wanted));
   Devices devices;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < fake.count; ++i) {
     FakeDeviceOptions options;
     options.index = i;
     options.seed = env->Random64();
+    options.break_after_ops = fake.break_after_ops;
     ASSIGN_OR_RETURN(auto device, FakeDevice::Make(env, options));
     devices.push_back(std::move(device));
   }
@@ -42,13 +78,10 @@ absl::StatusOr<Devices> FakeDevices(const std::string& wanted, env::Env* env) {
 }
 
 absl::StatusOr<Devices> NumberedDevices(const std::string& wanted) {
+  ASSIGN_OR_RETURN(const std::vector<int> numbers, ParseNumbers(wanted));
+  ASSIGN_OR_RETURN(const CoxDeviceApi* const api, LoadDevicePlugin());
   Devices devices;
-  for (const absl::string_view part : absl::StrSplit(wanted, ',')) {
-    int number = -1;
-    if (!absl::SimpleAtoi(part, &number) || number < 0 || number >= kMaxDevices) {
-      return NotUnderstood(wanted);
-    }
-    ASSIGN_OR_RETURN(const CoxDeviceApi* const api, LoadDevicePlugin());
+  for (const int number : numbers) {
     ASSIGN_OR_RETURN(auto device, NewPluginDevice(api, number, static_cast<int>(devices.size())));
     devices.push_back(std::move(device));
   }
@@ -76,44 +109,53 @@ absl::StatusOr<Devices> AllDevices() {
 }  // namespace
 
 absl::Status CheckGpuWords(const std::string& wanted) {
-  if (wanted == "auto" || wanted == "none" || wanted == "fake") return absl::OkStatus();
-  const bool fake = absl::StartsWith(wanted, "fake:");
-  for (const absl::string_view part :
-       absl::StrSplit(fake ? wanted.substr(5) : wanted, fake ? '\0' : ',')) {
-    int number = -1;
-    if (!absl::SimpleAtoi(part, &number) || number < (fake ? 1 : 0) ||
-        number > kMaxDevices - (fake ? 0 : 1)) {
-      return NotUnderstood(wanted);
-    }
+  if (wanted == "auto" || wanted == "none") return absl::OkStatus();
+  return IsFake(wanted) ? ParseFake(wanted).status() : ParseNumbers(wanted).status();
+}
+
+absl::Status CheckGpusThere(const std::string& wanted) {
+  RETURN_IF_ERROR(CheckGpuWords(wanted));
+  if (wanted == "auto" || wanted == "none" || IsFake(wanted)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<int> numbers, ParseNumbers(wanted));
+  ASSIGN_OR_RETURN(const CoxDeviceApi* const api, LoadDevicePlugin());
+  ASSIGN_OR_RETURN(const int count, CountPluginDevices(api));
+  for (const int number : numbers) {
+    if (number < count) continue;
+    return absl::NotFoundError(
+        absl::StrCat("GPUs '", wanted, "': found ", count, ", numbered from 0"));
   }
   return absl::OkStatus();
 }
 
 std::string WantedGpus() {
   const char* const wanted = std::getenv(kGpusVariable);
-  return wanted == nullptr ? "auto" : wanted;
+  return wanted == nullptr || *wanted == 0 ? "auto" : wanted;
 }
 
 absl::StatusOr<std::shared_ptr<const DeviceSet>> OpenDevices(const std::string& wanted,
                                                              env::Env* env) {
   Devices devices;
-  if (wanted == "fake" || absl::StartsWith(wanted, "fake:")) {
+  std::string why_none;
+  if (IsFake(wanted)) {
     ASSIGN_OR_RETURN(devices, FakeDevices(wanted, env));
   } else if (wanted == "auto") {
     auto all = AllDevices();
     if (all.ok()) {
       devices = *std::move(all);
     } else {
-      LogInfo("no GPUs: ", all.status().message());
+      why_none = std::string(all.status().message());
+      LogInfo("no GPUs: ", why_none);
     }
-  } else if (wanted != "none") {
+  } else if (wanted == "none") {
+    why_none = "it was told to use none";
+  } else {
     ASSIGN_OR_RETURN(devices, NumberedDevices(wanted));
   }
   for (const auto& device : devices) {
     LogInfo("GPU:", device->device().index, " is ", device->name(), " with ",
             device->memory_bytes() >> 20, " MiB");
   }
-  return std::make_shared<const DeviceSet>(std::move(devices));
+  return std::make_shared<const DeviceSet>(std::move(devices), std::move(why_none));
 }
 
 }  // namespace coxswain::device

@@ -217,6 +217,53 @@ faults:
   CHECK(then["metrics"]["auc"].get<double>() > 0.9);
 }
 
+TEST_CASE("a GPU that fails for good ends a job in one process, which can be resumed", "[gpu]") {
+  const std::string on_error = GENERATE("fail_fast", "ignore");
+  const bool tables_there = GENERATE(false, true);
+  CAPTURE(on_error, tables_there);
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep), report = files.Path("report.json");
+  std::vector<std::string> flags = {"train",
+                                    job,
+                                    "--in-process",
+                                    "--report",
+                                    report,
+                                    "--set",
+                                    absl::StrCat("train.on_error=", on_error),
+                                    "--set",
+                                    "checkpoint.every_steps=20",
+                                    "--checkpoint-dir",
+                                    files.Path("checkpoints")};
+  if (tables_there) flags.insert(flags.end(), kTablesOnGpu.begin(), kTablesOnGpu.end());
+  const auto failed = Coxswain(flags, {{"COXSWAIN_GPUS", "fake:1:4000"}});
+  CAPTURE(failed.out, failed.err);
+  CHECK(failed.code == 3);
+  CHECK_THAT(failed.err,
+             Contains("was broken: a GPU that failed for good cannot be used any more"));
+  flags.push_back("--resume");
+  const auto resumed = Coxswain(flags, {{"COXSWAIN_GPUS", "fake"}});
+  CAPTURE(resumed.out, resumed.err);
+  REQUIRE(resumed.code == 0);
+  const nlohmann::json told = ReadJson(report);
+  CHECK(told["updates"]["applied"] == told["updates"]["scheduled"]);
+}
+
+TEST_CASE("workers and parameter servers whose GPUs fail for good are started again", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep), report = files.Path("report.json");
+  const auto result =
+      Run(CoxswainCommand({"train", job, "--local", "2x2", "--report", report, "--set",
+                           "checkpoint.every_steps=50", "--checkpoint-dir",
+                           files.Path("checkpoints"), kTablesOnGpu[0], kTablesOnGpu[1]}),
+          {{"COXSWAIN_GPUS", "fake:1:4000"}}, absl::Seconds(200));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json told = ReadJson(report);
+  CHECK(told["updates"]["applied"] == told["updates"]["scheduled"]);
+  CHECK(told["failures"]["worker"] > 0);
+  CHECK_THAT(result.err, Contains("ended with code 5"));
+}
+
 TEST_CASE("a model whose tables were in a GPU's memory is evaluated without GPUs", "[gpu]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kWideDeep), model = files.Path("model");
@@ -268,6 +315,9 @@ TEST_CASE("GPUs that are asked for by number, or by no word that there is, are a
   const auto word = Process({kWorkerProgram, "--port", "0", "--gpus", "all"}).Wait();
   CHECK(word.code == 2);
   CHECK_THAT(word.err, Contains("'all': wanted auto, none, or numbers"));
+  const auto twice = Process({kWorkerProgram, "--port", "0", "--gpus", "1,0,1"}).Wait();
+  CHECK(twice.code == 2);
+  CHECK_THAT(twice.err, Contains("'1,0,1': wanted each once, found 1 again"));
 }
 
 TEST_CASE("GPU words of the environment that there are not are a mistake of use", "[gpu]") {

@@ -78,7 +78,7 @@ Job::Job(Site* site, JobOptions options, std::unique_ptr<Workload> workload)
     ps_nodes_.push_back(site->AddNode(absl::StrCat("ps:", p), [this, p](const Place& place) {
       const int lanes = 1 + static_cast<int>(place.world->random().Below(3));
       cluster::DaemonOptions daemon = OptionsOf("ps", p, place.address);
-      AddGpuForTables(place, &daemon);
+      AddGpuForTables(place, p, &daemon);
       return std::make_unique<DaemonProcess>(
           place, std::make_unique<ps::PsService>(place.env, place.transport, SimRegistry(), daemon,
                                                  lanes));

@@ -227,7 +227,9 @@ class Job {
   static cluster::DaemonOptions OptionsOf(const std::string& job, int task,
                                           const std::string& address);
   // One for the tables of a PS, if it is to have one.
-  void AddGpuForTables(const Place& place, cluster::DaemonOptions* daemon);
+  void AddGpuForTables(const Place& place, int ps, cluster::DaemonOptions* daemon);
+  std::function<void(absl::Status)> KillsWithGpu(const Place& place, const std::vector<int>* nodes,
+                                                 int task);
   // Those that can be in the memory of GPUs are to be there.
   void PutOnGpus(std::vector<proto::ShardSpec>* shards);
   // Fake ones, for a life of a worker.

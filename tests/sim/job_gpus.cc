@@ -32,9 +32,10 @@ device::FakeDeviceOptions GpuOf(int index, uint64_t seed) {
   return gpu;
 }
 
-std::shared_ptr<const device::DeviceSet> MakeGpu(env::Env* env, uint64_t seed) {
+std::shared_ptr<const device::DeviceSet> MakeGpu(env::Env* env,
+                                                 const device::FakeDeviceOptions& gpu) {
   std::vector<std::shared_ptr<device::DeviceRuntime>> gpus;
-  gpus.push_back(device::FakeDevice::Make(env, GpuOf(0, seed)).value());
+  gpus.push_back(device::FakeDevice::Make(env, gpu).value());
   const auto devices = std::make_shared<const device::DeviceSet>(std::move(gpus));
   DrainAtTheEnd(env, devices);
   return devices;
@@ -42,10 +43,25 @@ std::shared_ptr<const device::DeviceSet> MakeGpu(env::Env* env, uint64_t seed) {
 
 }  // namespace
 
-void Job::AddGpuForTables(const Place& place, cluster::DaemonOptions* daemon) {
+// As coxswain-worker and coxswain-ps do. It is told in the middle of what the task does.
+std::function<void(absl::Status)> Job::KillsWithGpu(const Place& place,
+                                                    const std::vector<int>* nodes, int task) {
+  return [this, nodes, task, life = place.life](const absl::Status&) {
+    if (!life->alive) return;
+    ++totals.gpus_lost;
+    site_->Kill((*nodes)[static_cast<size_t>(task)], Death::kProcess, absl::Milliseconds(500));
+  };
+}
+
+void Job::AddGpuForTables(const Place& place, int ps, cluster::DaemonOptions* daemon) {
   if (!options_.gpu_tables) return;
-  const uint64_t seed = place.world->random().Next();
-  daemon->open_devices = [env = place.env, seed] { return MakeGpu(env, seed); };
+  Random& random = place.world->random();
+  device::FakeDeviceOptions gpu = GpuOf(0, random.Next());
+  if (random.Chance(options_.gpu_breaks)) {
+    gpu.break_after_ops = 1 + static_cast<int64_t>(random.Below(400));
+  }
+  daemon->open_devices = [env = place.env, gpu] { return MakeGpu(env, gpu); };
+  daemon->device_lost = KillsWithGpu(place, &ps_nodes_, ps);
 }
 
 void Job::PutOnGpus(std::vector<proto::ShardSpec>* shards) {
@@ -76,13 +92,7 @@ void Job::AddGpus(const Place& place, int worker, cluster::DaemonOptions* daemon
   const auto devices = std::make_shared<const device::DeviceSet>(std::move(gpus));
   daemon->devices = devices;
   DrainAtTheEnd(place.env, devices);
-  // As coxswain-worker does.
-  daemon->device_lost = [this, worker, life = place.life](const absl::Status&) {
-    if (!life->alive) return;
-    ++totals.gpus_lost;
-    site_->Kill(worker_nodes_[static_cast<size_t>(worker)], Death::kProcess,
-                absl::Milliseconds(500));
-  };
+  daemon->device_lost = KillsWithGpu(place, &worker_nodes_, worker);
 }
 
 }  // namespace coxswain::sim

@@ -646,6 +646,7 @@ Scenario GpuTables(Random* random) {
                                              HashFit,          HashVisits};
   Scenario s = kKinds[random->Below(std::size(kKinds))](random);
   s.job.gpu_tables = true;
+  if (random->Chance(0.5)) s.job.gpu_breaks = 0.3;
   return s;
 }
 

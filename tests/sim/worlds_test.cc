@@ -269,6 +269,7 @@ TEST_CASE("tables in the memory of GPUs lose and double nothing, whatever is kil
   const SeedsResult result = RunSeeds({.tag = "[gpu_tables]", .count = 500}, GpuTables);
   CHECK(result.violation == "");
   CHECK(result.sum.totals.gpu_shards > 500);
+  CHECK(result.sum.totals.gpus_lost > 0);
   CHECK(result.sum.totals.ps_recoveries > 0);
 }
 

@@ -188,10 +188,23 @@ TEST_CASE("updates and reads go in pieces where the GPU has no memory for them",
   Apply(there.get(), Gradient(*there, ids, values));
   CHECK(gpu.lost().empty());
   CheckSame(*there, *here);
-  const absl::Status short_of_memory = there->Gather(Ids(ids)).status();
+  CHECK(ValuesOf<float>(there->Gather(Ids(ids)).value()) ==
+        ValuesOf<float>(here->Gather(Ids(ids)).value()));
+  const absl::Status short_of_memory = there->GatherOnDevice(Ids(ids)).status();
   CHECK(short_of_memory.code() == absl::StatusCode::kResourceExhausted);
   INFO(short_of_memory.ToString());
   CHECK(absl::StrContains(short_of_memory.message(), "no memory for"));
+}
+
+TEST_CASE("rows that are too wide for a GPU's pieces are refused, and others are not",
+          "[gpu_rows]") {
+  const absl::Status refused = GpuShards().Create(Table("adagrad", 3, 65537)).status();
+  CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+  INFO(refused.ToString());
+  CHECK(absl::StrContains(refused.message(), "variable 'users': a row with its slots takes"));
+  GpuShards gpu;
+  const auto there = gpu.Make(Table("adagrad", 3, 65536)), here = Make(Table("adagrad", 3, 65536));
+  CheckSame(*there, *here);
 }
 
 TEST_CASE("a table that does not fit into the GPU's memory is refused, and says how large it is",
@@ -241,6 +254,25 @@ TEST_CASE("only gradients of rows update what is in a GPU's memory; all else is 
   CHECK_FALSE(there->Validate(UpdateOf(Kind::kSparse, 1, one, Ids({kRows}))).ok());
   CHECK_FALSE(there->Validate(UpdateOf(Kind::kSparse, 1, one, Ids({0, 1}))).ok());
   CHECK(there->Validate(UpdateOf(Kind::kSparse, 1, one, Ids({0}))).ok());
+}
+
+TEST_CASE("a PS whose GPUs cannot be opened says for which table, and why", "[gpu_rows]") {
+  proto::ShardSpec spec = Table("sgd");
+  spec.mutable_variable()->set_device(kOnGpu);
+  RowDevices broken([] { return absl::NotFoundError("there is no driver"); }, 0,
+                    &testing::ClusterOps(), nullptr);
+  RowDevices none(
+      [] {
+        return std::make_shared<const device::DeviceSet>(
+            std::vector<std::shared_ptr<device::DeviceRuntime>>{}, "there is no driver");
+      },
+      0, &testing::ClusterOps(), nullptr);
+  for (RowDevices* devices : {&broken, &none}) {
+    const absl::Status refused = Shard::Create(spec, Shard::Fill::kInitialize, devices).status();
+    INFO(refused.ToString());
+    CHECK(absl::StrContains(refused.message(), "variable 'users' is to be in the memory of a GPU"));
+    CHECK(absl::StrContains(refused.message(), ": there is no driver"));
+  }
 }
 
 TEST_CASE("a PS without a GPU refuses a table that is to be in its memory", "[gpu_rows]") {

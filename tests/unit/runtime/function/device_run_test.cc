@@ -139,6 +139,46 @@ TEST_CASE("values that come up too early are found to be wrong", "[device]") {
   CHECK(wrong > 0);
 }
 
+// Whoever has lent them gives them back to the stream that they are of.
+TEST_CASE("rows that a run has borrowed stay until it has read them, also when it ends early",
+          "[device]") {
+  graph::GraphBuilder b("f", &ClusterOps());
+  const Output argument = b.Argument("x", DType::kF32, Shape{16, 64});
+  b.Result("y", b.Op("Neg", {argument}));
+  const graph::Function f = MustFinish(&b);
+  const graph::Node& neg = f.graph.node(f.results[0].output.node);
+  const Tensor x = Random(Shape{16, 64}, 1);
+  const auto pool = env::NewInlinePool();
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    device::FakeDeviceOptions options;
+    options.seed = seed;
+    const FakeGpu gpu(options);
+    const auto lender = gpu.device()->RowStream(0).value();
+    const auto op = gpu.device()->CreateOp(neg, f.graph).value();
+    const Buffer pinned = gpu.device()->pinned()->Allocate(x.bytes()).value();
+    std::memcpy(pinned.data(), x.raw(), x.bytes());
+    Tensor lent(DType::kF32, x.shape(), lender->Allocate(x.bytes()).value());
+    REQUIRE(lender->CopyToDevice(lent.buffer(), pinned).ok());
+
+    const std::vector<std::shared_ptr<device::DeviceRuntime>> devices = {gpu.shared()};
+    auto run = DeviceRun::Start(devices, &f).value();
+    Tensor taken, y;
+    OutputTypes types;
+    REQUIRE(run->CopyToDevice(0, {&lent, 1}, pool.get(), {&taken, 1}).ok());
+    REQUIRE(run->RunOp(0, *op, neg, &types, {&taken, 1}, {&y, 1}, {}).ok());
+    lent = taken = Tensor();
+    run.reset();
+    const Buffer next = lender->Allocate(x.bytes()).value();
+    REQUIRE(lender->FillZero(next).ok());
+
+    testing::AwaitLastStream(gpu.device());
+    REQUIRE(lender->CopyToHost(pinned, y.buffer()).ok());
+    REQUIRE(lender->Synchronize().ok());
+    const float* const found = static_cast<const float*>(pinned.data());
+    for (int64_t i = 0; i < x.num_elements(); ++i) REQUIRE(found[i] == -x.data<float>()[i]);
+  }
+}
+
 TEST_CASE("what only passes a tensor on takes no memory on the device, and gives the same",
           "[device]") {
   const Tensor x = Random(Shape{4, 6}, 3);
