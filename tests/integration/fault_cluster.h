@@ -146,7 +146,8 @@ class FaultCluster {
 // Schedule meanwhile.
 class Feeder {
  public:
-  explicit Feeder(CountingJob* job, int64_t most = INT64_MAX)
+  template <typename Job>
+  explicit Feeder(Job* job, int64_t most = INT64_MAX)
       : done_(std::async(std::launch::async, [this, job, most] {
           for (int64_t i = 0; i < most && !stop_; ++i) job->Schedule(1);
         })) {}
