@@ -14,7 +14,13 @@
 namespace coxswain::ps {
 namespace {
 
-double ToSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
+// Whose updates come now.
+ClosureStep StepOf(const function::SegmentRequest& request, env::Env* env) {
+  return {.closure = request.closure,
+          .step = request.step,
+          .seconds = absl::ToDoubleSeconds(env->Now() - absl::UnixEpoch()),
+          .seed = request.seed};
+}
 
 }  // namespace
 
@@ -221,8 +227,7 @@ void PsFrame::HeldEverywhere(Segment* segment, Lane* lane) {
   const function::SegmentRequest& request = segment->request;
   const absl::Duration began = context_->env->Monotonic();
   trace::TraceScope apply(context_->trace, trace::SpanKind::kHold, request.closure, request.step);
-  const auto applied = lane->store()->HeldEverywhere(request.sync, request.closure,
-                                                     ToSeconds(context_->env->Now()), request.seed);
+  const auto applied = lane->store()->HeldEverywhere(request.sync, StepOf(request, context_->env));
   piece.status = applied.status();
   if (!applied.ok() || !*applied) return;
   apply.set_kind(trace::SpanKind::kApply);
@@ -338,10 +343,9 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const Segment& of,
                           request.closure, request.step);
   CommitResult commit;
   if (request.sync) {
-    ASSIGN_OR_RETURN(commit, transaction.Hold(request.sync, request.closure, request.seed));
+    ASSIGN_OR_RETURN(commit, transaction.Hold(request.sync, StepOf(request, context_->env)));
   } else {
-    commit = transaction.Commit(request.closure, request.step, ToSeconds(context_->env->Now()),
-                                request.seed);
+    commit = transaction.Commit(StepOf(request, context_->env));
   }
   apply.set_staleness(commit.staleness);
   apply.End();

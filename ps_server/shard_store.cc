@@ -129,9 +129,9 @@ absl::StatusOr<ShardStore::Cut> ShardStore::Snapshot(ShardId id) const {
 }
 
 absl::StatusOr<std::optional<ShardStore::AppliedStep>> ShardStore::HeldEverywhere(
-    const SyncStep& step, ClosureId closure, double seconds, uint64_t seed) {
-  RETURN_IF_ERROR(sync_.Check(step, closure));
-  return ApplyReady(sync_.HeldEverywhere(step, closure, seed), seconds);
+    const SyncStep& step, const ClosureStep& of) {
+  RETURN_IF_ERROR(sync_.Check(step, of.closure));
+  return ApplyReady(sync_.HeldEverywhere(step, of.closure, of.seed), of.seconds);
 }
 
 absl::StatusOr<std::optional<ShardStore::AppliedStep>> ShardStore::ApplyChosen(
@@ -331,8 +331,7 @@ absl::StatusOr<Tensor> SegmentTransaction::FetchAdd(graph::Update update, Closur
   return known == entry->fetched.end() ? now : known->second;
 }
 
-CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double seconds,
-                                        uint64_t seed) {
+CommitResult SegmentTransaction::Commit(const ClosureStep& of) {
   CommitResult result;
   std::vector<Staged> staged = std::exchange(staged_, {});
   if (std::exchange(failed_, false)) return result;
@@ -359,7 +358,7 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       continue;
     }
     const std::optional<ReadMarks::Reading> read = TakeRead(entry.get());
-    DropKnown(closure, step, &entry->ledger, &updates);
+    DropKnown(of.closure, of.step, &entry->ledger, &updates);
     if (updates.empty()) {
       ++entry->duplicates;
       ++result.duplicates;
@@ -368,7 +367,7 @@ CommitResult SegmentTransaction::Commit(ClosureId closure, uint32_t step, double
       std::vector<graph::Update> compensated;
       if (late > 0) CompensateAll(*entry->shard, read->values, &updates, &compensated);
       const Shard::NamedRows rows =
-          entry->shard->ApplySegment(updates, {seed, step, seconds, late});
+          entry->shard->ApplySegment(updates, {of.seed, of.step, of.seconds, late});
       entry->pushed += IdsIn(updates);
       ++result.applied;
       if (read && AnyGradient(updates)) {
@@ -389,12 +388,11 @@ ShardStore* SegmentTransaction::StoreOf(const Staged& staged) const {
   return nullptr;
 }
 
-absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, ClosureId closure,
-                                                      uint64_t seed) {
+absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, const ClosureStep& of) {
   CommitResult result;
   std::vector<Staged> staged = std::exchange(staged_, {});
   if (std::exchange(failed_, false)) return result;
-  for (ShardStore* store : stores_) RETURN_IF_ERROR(store->sync_.Check(step, closure));
+  for (ShardStore* store : stores_) RETURN_IF_ERROR(store->sync_.Check(step, of.closure));
   // First all updates are checked: two updates with one key in one segment (of a function whose
   // updates have no numbers) do not count as duplicates of each other.
   std::vector<std::pair<ShardStore*, Staged*>> held;
@@ -405,8 +403,8 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
     const graph::Update& update = s.update;
     if (store == nullptr) {
       ++result.gone;
-    } else if (s.entry->ledger.Contains(closure, 0, update.key) ||
-               store->sync_.Holds(step, closure, update)) {
+    } else if (s.entry->ledger.Contains(of.closure, 0, update.key) ||
+               store->sync_.Holds(step, of.closure, update)) {
       ++s.entry->duplicates;
       ++result.duplicates;
     } else {
@@ -424,9 +422,11 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, Clos
     }
   }
   for (const auto& [s, read] : reads) {
-    StoreOf(*s)->sync_.NoteRead(step, closure, s->update.shard, read);
+    StoreOf(*s)->sync_.NoteRead(step, of.closure, s->update.shard, read);
   }
-  for (const auto& [store, s] : held) store->sync_.Hold(step, closure, std::move(s->update), seed);
+  for (const auto& [store, s] : held) {
+    store->sync_.Hold(step, of.closure, of.seed, std::move(s->update));
+  }
   result.applied = static_cast<int>(held.size());
   return result;
 }

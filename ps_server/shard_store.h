@@ -41,6 +41,15 @@ struct ShardStats {
   StalenessCounts staleness;  // of gradients that this store applied
 };
 
+// The step of a closure that updates are of. No member has a default: with a seed that was
+// forgotten, all closures would draw alike.
+struct ClosureStep {
+  ClosureId closure;
+  uint32_t step;   // 0 for a closure of a synchronous step
+  double seconds;  // since 1970, when the updates came; for tables with ttl_seconds
+  uint64_t seed;   // the closure's, see UpdateTime
+};
+
 class ShardStore {
  public:
   ShardStore() = default;
@@ -83,15 +92,14 @@ class ShardStore {
   };
   // See SyncSteps. A value: this was the last closure of the step, and the step has been applied,
   // as one update of each shard (or one for each closure: SyncStep::each), whose ledger now has all
-  // of its closures. `seconds` and `seed`: see SegmentTransaction::Commit. Errors: those of
-  // SyncSteps::Check.
-  absl::StatusOr<std::optional<AppliedStep>> HeldEverywhere(const SyncStep& step, ClosureId closure,
-                                                            double seconds = 0, uint64_t seed = 0);
+  // of its closures. Errors: those of SyncSteps::Check.
+  absl::StatusOr<std::optional<AppliedStep>> HeldEverywhere(const SyncStep& step,
+                                                            const ClosureStep& of);
   // Applies a step with backups, with the closures that the coordinator has chosen; nothing where
   // that was done. Errors: those of SyncSteps::Choose.
   absl::StatusOr<std::optional<AppliedStep>> ApplyChosen(const SyncStep& step,
                                                          const std::vector<ClosureId>& chosen,
-                                                         double seconds = 0);
+                                                         double seconds);
 
   // Of every shard: see Ledger::SetLowWater and ReadMarks. And of what is held.
   void SetLowWater(ClosureId closure);
@@ -172,15 +180,14 @@ class SegmentTransaction : public graph::VariableAccess {
   // all others together, and records them. Cannot fail. Duplicates are found update by update, so
   // an attempt may be cut into other segments than the one before. A sparse update without rows
   // counts too, so that every shard can take one update per step. The transaction is empty
-  // afterwards. `seconds` since 1970, for tables with ttl_seconds.
-  // `seed`: the closure's, see UpdateTime.
-  CommitResult Commit(ClosureId closure, uint32_t step, double seconds = 0, uint64_t seed = 0);
+  // afterwards.
+  CommitResult Commit(const ClosureStep& of);
 
   // In place of Commit, for a closure of a synchronous step: holds the staged updates until the
   // step is complete, and drops updates that are already held or applied. The transaction is empty
   // afterwards. `applied` of the result counts shards that hold new updates. Errors: those of
   // SyncSteps::Check; ResourceExhausted. After an error, no update of this segment is held.
-  absl::StatusOr<CommitResult> Hold(const SyncStep& step, ClosureId closure, uint64_t seed = 0);
+  absl::StatusOr<CommitResult> Hold(const SyncStep& step, const ClosureStep& of);
 
  private:
   struct Staged {

@@ -107,7 +107,7 @@ bool SyncSteps::MayHoldAsItCame() const {
   return lent < kMostLent && bytes < kMostLentBytes;
 }
 
-void SyncSteps::Hold(const SyncStep& step, ClosureId closure, graph::Update update, uint64_t seed) {
+void SyncSteps::Hold(const SyncStep& step, ClosureId closure, uint64_t seed, graph::Update update) {
   const bool as_it_came = MayHoldAsItCame();
   Open& open = At(step);
   if (as_it_came) {

@@ -78,14 +78,14 @@ class SyncSteps {
   // large step could not come, because all of that memory is held until it does.
   static constexpr size_t kMostLent = 128;  // updates
   static constexpr size_t kMostLentBytes = size_t{256} << 20;
-  void Hold(const SyncStep& step, ClosureId closure, graph::Update update, uint64_t seed = 0);
+  void Hold(const SyncStep& step, ClosureId closure, uint64_t seed, graph::Update update);
   // Beside what is held for the shard.
   void NoteRead(const SyncStep& step, ClosureId closure, ShardId shard, int64_t applied) {
     At(step).of[closure].reads.emplace(shard, applied);
   }
   // All that the closure contributes is held everywhere. Returns the step when this was true of
   // its last closure; it counts as applied then.
-  std::optional<Ready> HeldEverywhere(const SyncStep& step, ClosureId closure, uint64_t seed = 0);
+  std::optional<Ready> HeldEverywhere(const SyncStep& step, ClosureId closure, uint64_t seed);
 
   // The coordinator has chosen which closures of a step with backups it takes, ascending; all that
   // they contribute is held everywhere. Returns the step with these; it counts as applied then.

@@ -243,6 +243,11 @@ class SyncFit final : public Workload {
     return state;
   }
 
+  // Nothing of these variables and tables depends on a time, or is left to chance.
+  static ps::ClosureStep StepOf(int64_t closure) {
+    return {.closure = static_cast<ClosureId>(closure + 1), .step = 0, .seconds = 0, .seed = 0};
+  }
+
   static void ApplySingles(const Step& step, const std::vector<Recorder>& closures,
                            ps::ShardStore* store) {
     for (size_t i = 0; i < closures.size(); ++i) {
@@ -250,7 +255,7 @@ class SyncFit final : public Workload {
       for (const auto& [shard, updates] : closures[i].updates()) {
         for (const Update& update : updates) COX_CHECK(transaction.Stage(update).ok());
       }
-      transaction.Commit(static_cast<ClosureId>(step.begin + static_cast<int64_t>(i) + 1), 0);
+      transaction.Commit(StepOf(step.begin + static_cast<int64_t>(i)));
     }
   }
 
@@ -271,7 +276,7 @@ class SyncFit final : public Workload {
         for (Update& update : staged) COX_CHECK(transaction.Stage(std::move(update)).ok());
       }
     }
-    transaction.Commit(static_cast<ClosureId>(step.begin + 1), 0);
+    transaction.Commit(StepOf(step.begin));
   }
 
   static std::map<int64_t, std::string> RowsOf(const FinalShard& shard) {

@@ -97,7 +97,8 @@ FinalState RunAlone(const Workload& workload) {
       options.pool = pool.get();
       options.variables = &transaction;
       Must(compiled->Run(spec.arguments, options));
-      transaction.Commit(static_cast<ClosureId>(i + 1), step, /*seconds=*/0, seed);
+      transaction.Commit(
+          {.closure = static_cast<ClosureId>(i + 1), .step = step, .seconds = 0, .seed = seed});
     }
   }
   FinalState state;

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "ps_server/shard.h"
+#include "ps_server/shard_store.h"
+#include "runtime/base/ids.h"
 
 namespace coxswain::testing {
 
@@ -24,6 +26,11 @@ inline void Apply(ps::Shard* shard, const graph::Update& update, const ps::Updat
   REQUIRE(shard->Reserve(update.ids.num_elements()).ok());
   const graph::Update* one = &update;
   shard->ApplySegment(absl::MakeConstSpan(&one, 1), time);
+}
+
+// Of updates that have no use for the time, and leave nothing to chance.
+inline ps::ClosureStep StepOf(ClosureId closure, uint32_t step = 0) {
+  return {.closure = closure, .step = step, .seconds = 0, .seed = 0};
 }
 
 }  // namespace coxswain::testing

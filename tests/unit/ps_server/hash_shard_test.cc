@@ -26,6 +26,7 @@ using testing::Make;
 using testing::OptimizerOf;
 using testing::PickOfShard;
 using testing::RandomTensor;
+using testing::StepOf;
 using testing::UpdateOf;
 using testing::ValuesOf;
 using testing::VariableOf;
@@ -405,7 +406,7 @@ TEST_CASE("hash table: updates of one segment find room together, and none is ta
         update.key = key;
         REQUIRE(segment.Stage(std::move(update)).ok());
       }
-      const CommitResult result = segment.Commit(closure, 0);
+      const CommitResult result = segment.Commit(StepOf(closure));
       CHECK(result.applied == (attempt == 0 ? 1 : 0));
       CHECK(result.duplicates == attempt);
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain::ps {
 namespace {
@@ -15,6 +16,7 @@ using testing::AsFloats;
 using testing::Ids;
 using testing::OptimizerOf;
 using testing::RandomTensor;
+using testing::StepOf;
 using testing::UpdateOf;
 using testing::ValuesOf;
 using testing::VariableOf;
@@ -40,7 +42,7 @@ void StageAll(SegmentTransaction* segment, uint64_t seed, uint32_t key = 0) {
 CommitResult Push(ShardStore* store, ClosureId closure, uint32_t step = 0, uint32_t key = 0) {
   SegmentTransaction transaction(store);
   StageAll(&transaction, closure * 100 + step * 10 + key, key);
-  return transaction.Commit(closure, step);
+  return transaction.Commit(StepOf(closure, step));
 }
 
 std::vector<std::vector<float>> ValuesIn(const ShardStore& store) {
@@ -103,7 +105,7 @@ TEST_CASE("one bad update and nothing of its segment is applied") {
             (update.shard == 4 ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument));
       if (first) StageAll(&segment, 5);
       CHECK(segment.failed());
-      const CommitResult result = segment.Commit(2, 0);
+      const CommitResult result = segment.Commit(StepOf(2));
       CHECK(result.applied + result.duplicates + result.gone == 0);
     }
   }
@@ -134,8 +136,8 @@ TEST_CASE("two attempts that each reach other shards give every shard one update
   SegmentTransaction first(&store), second(&store);
   REQUIRE(first.Stage(UpdateOf(Kind::kDense, 2, RandomTensor(Shape{3, 2}, 1))).ok());
   StageAll(&second, 2);
-  CHECK(first.Commit(7, 0).applied == 1);
-  const CommitResult result = second.Commit(7, 0);
+  CHECK(first.Commit(StepOf(7)).applied == 1);
+  const CommitResult result = second.Commit(StepOf(7));
   CHECK(result.applied == 2);
   CHECK(result.duplicates == 1);
   for (const ShardStats& stats : store.Stats()) CHECK(stats.applied == 1);
@@ -147,7 +149,7 @@ TEST_CASE("all updates of a segment to one shard count as one, and steps and key
   SegmentTransaction segment(&store);
   StageAll(&segment, 1);
   StageAll(&segment, 2);
-  CHECK(segment.Commit(1, 0).applied == 3);
+  CHECK(segment.Commit(StepOf(1)).applied == 3);
   CHECK(store.Get(1).value()->applied() == 1);
   CHECK(*store.Get(3).value()->Read().value().data<int64_t>() == 2);
   CHECK(Push(&store, 1, 0, 1).applied == 3);
@@ -165,7 +167,7 @@ TEST_CASE("an attempt cut into other segments brings each update once") {
   {
     SegmentTransaction all(&store);
     for (uint32_t key : {0u, 1u, 2u}) StageAll(&all, 100 + key, key);
-    const CommitResult result = all.Commit(1, 0);
+    const CommitResult result = all.Commit(StepOf(1));
     CHECK(result.applied == 3);
     CHECK(result.duplicates == 0);
   }
@@ -173,12 +175,12 @@ TEST_CASE("an attempt cut into other segments brings each update once") {
   {
     SegmentTransaction all(&store);
     for (uint32_t key : {2u, 1u}) StageAll(&all, 100 + key, key);
-    CHECK(all.Commit(1, 0).duplicates == 3);
+    CHECK(all.Commit(StepOf(1)).duplicates == 3);
   }
   CHECK(Push(&once, 1, 0, 0).applied == 3);
   SegmentTransaction rest(&once);
   for (uint32_t key : {1u, 2u}) StageAll(&rest, 100 + key, key);
-  CHECK(rest.Commit(1, 0).applied == 3);
+  CHECK(rest.Commit(StepOf(1)).applied == 3);
   CHECK(ValuesIn(store) == ValuesIn(once));
   CHECK(store.Get(1).value()->applied() == 2);  // one per segment that applied anything
   CHECK(store.GetLedger(1).value()->Serialize() == "0 1:0/0,0/1,0/2");
@@ -193,7 +195,7 @@ TEST_CASE("a shard put in place of another is not taken for it") {
   REQUIRE(ledger.Insert(9, 0, 0));
   const proto::ShardSpec spec = store.Get(2).value()->spec();
   store.Put(Shard::Create(spec).value(), ledger);
-  const CommitResult result = before.Commit(3, 0);
+  const CommitResult result = before.Commit(StepOf(3));
   CHECK(result.applied == 2);
   CHECK(result.gone == 1);
   CHECK(Push(&store, 9).duplicates == 1);
@@ -208,7 +210,7 @@ TEST_CASE("a sparse update of no rows counts as the step's update") {
   SegmentTransaction segment(&store);
   const Tensor none = Tensor::Zeros(DType::kF32, Shape{0, 4});
   REQUIRE(segment.Stage(UpdateOf(Kind::kSparse, 1, none, Ids({}))).ok());
-  CHECK(segment.Commit(1, 0).applied == 1);
+  CHECK(segment.Commit(StepOf(1)).applied == 1);
   CHECK(ValuesIn(store) == before);
   CHECK(store.Get(1).value()->applied() == 1);
   CHECK(store.Get(1).value()->gradient_steps() == 1);
@@ -221,12 +223,12 @@ TEST_CASE("a shard that went away before the commit is reported, not silently dr
   StageAll(&segment, 1);
   StageAll(&other, 1);
   REQUIRE(store.Remove(1).ok());
-  const CommitResult result = segment.Commit(1, 0);
+  const CommitResult result = segment.Commit(StepOf(1));
   CHECK(result.applied == 2);
   CHECK(result.gone == 1);
   // Made anew, perhaps with another shape: updates checked against the old one do not fit.
   REQUIRE(store.Add(WholeOf(VariableOf("users", {5, 2}, true, OptimizerOf("sgd")), 1)).ok());
-  CHECK(other.Commit(2, 0).gone == 1);
+  CHECK(other.Commit(StepOf(2)).gone == 1);
   CHECK(store.Get(1).value()->applied() == 0);
 }
 
@@ -252,7 +254,7 @@ TEST_CASE("a shard restored with its ledger drops what it had and takes what it 
                 .Stage(UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, 4}, closure * 100),
                                 Ids({3, 19})))
                 .ok());
-    CHECK(segment.Commit(closure, 0).applied == (closure == 6 ? 1 : 0));
+    CHECK(segment.Commit(StepOf(closure)).applied == (closure == 6 ? 1 : 0));
   }
   CHECK(ValuesOf<float>(shard->Read().value()) ==
         ValuesOf<float>(store.Get(1).value()->Read().value()));
@@ -289,7 +291,7 @@ TEST_CASE("a step that fetches and adds again gets the number that it had, and a
     SegmentTransaction segment(&store);
     const auto before = segment.FetchAdd(UpdateOf(Kind::kAssignAdd, 3, Ids({1})), closure, step);
     REQUIRE(before.ok());
-    if (commits) segment.Commit(closure, step);
+    if (commits) segment.Commit(StepOf(closure, step));
     return before->data<int64_t>()[0];
   };
   CHECK(fetch(1, 0) == 0);

@@ -10,6 +10,7 @@
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/ps_daemon.h"
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain::ps {
 namespace {
@@ -18,6 +19,7 @@ using Kind = graph::Update::Kind;
 using testing::AsFloats;
 using testing::Ids;
 using testing::OptimizerOf;
+using testing::StepOf;
 using testing::UpdateOf;
 using testing::VariableOf;
 using testing::WholeOf;
@@ -47,7 +49,7 @@ CommitResult Push(ShardStore* store, const ReadStamp& stamp) {
   const Tensor rows = Tensor::FromVector<float>({-1, -1}, Shape{2, 1}).value();
   REQUIRE(segment.Stage(UpdateOf(Kind::kSparse, kTable, rows, Ids({0, 2}))).ok());
   REQUIRE(segment.Stage(UpdateOf(Kind::kDense, kDense, Tensor::FromVector<float>({-1}))).ok());
-  return segment.Commit(stamp.closure, stamp.step);
+  return segment.Commit(StepOf(stamp.closure, stamp.step));
 }
 
 StalenessCounts CountsOf(const ShardStore& store, ShardId shard) {
@@ -137,7 +139,7 @@ void PushRows(ShardStore* store, ClosureId closure, const std::vector<int64_t>& 
   const std::vector<float> minus(ids.size(), -1);
   const Tensor rows = Tensor::FromVector<float>(minus, Shape{n, 1}).value();
   REQUIRE(segment.Stage(UpdateOf(Kind::kSparse, kTable, rows, Ids(ids))).ok());
-  REQUIRE(segment.Commit(stamp.closure, stamp.step).applied == 1);
+  REQUIRE(segment.Commit(StepOf(stamp.closure, stamp.step)).applied == 1);
 }
 
 TEST_CASE("of a late gradient's rows those are counted that had changed since they were read",
@@ -240,7 +242,7 @@ TEST_CASE("a late gradient is compensated for what its rows have become since it
   const Tensor rows = Tensor::FromVector<float>({-1, -1}, Shape{2, 1}).value();
   REQUIRE(segment.Stage(UpdateOf(Kind::kSparse, kTable, rows, Ids({0, 1}))).ok());
   REQUIRE(segment.Stage(UpdateOf(Kind::kDense, kDense, Tensor::FromVector<float>({-2}))).ok());
-  CHECK(segment.Commit(ClosureId(9), 0).staleness == 2);
+  CHECK(segment.Commit(StepOf(9)).staleness == 2);
   const auto table = AsFloats(store.Get(kTable).value()->ReadRows(0, 4).value());
   CHECK(table[0] == 2);
   CHECK(table[1] == 1);
@@ -260,10 +262,10 @@ TEST_CASE("a synchronous step's gradients are not late, and are counted one by o
     SegmentTransaction segment(&store);
     segment.CountStaleness({closure, 1, 0}, &kBoth);
     REQUIRE(segment.Stage(UpdateOf(Kind::kDense, kDense, Tensor::FromVector<float>({-1}))).ok());
-    REQUIRE(segment.Hold(step, closure).ok());
+    REQUIRE(segment.Hold(step, StepOf(closure)).ok());
   }
   CHECK(CountsOf(store, kDense).counts[0] == 0);  // nothing is applied yet
-  for (const ClosureId closure : {1, 2}) REQUIRE(store.HeldEverywhere(step, closure).ok());
+  for (const ClosureId closure : {1, 2}) REQUIRE(store.HeldEverywhere(step, StepOf(closure)).ok());
   CHECK(CountsOf(store, kDense).counts[0] == 2);
   CHECK(CountsOf(store, kDense).most == 0);
 }

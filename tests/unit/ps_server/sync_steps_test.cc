@@ -11,6 +11,7 @@
 #include "ps_server/shard_store.h"
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/ps_specs.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain::ps {
 namespace {
@@ -21,6 +22,7 @@ using testing::HashShardsOf;
 using testing::HashTableOf;
 using testing::Ids;
 using testing::OptimizerOf;
+using testing::StepOf;
 using testing::UpdateOf;
 using testing::VariableOf;
 using testing::WholeOf;
@@ -53,11 +55,11 @@ absl::StatusOr<CommitResult> Push(ShardStore* store, ClosureId closure,
                                   const SyncStep& step = kStep) {
   SegmentTransaction segment(store);
   for (graph::Update& update : UpdatesOf(closure)) REQUIRE(segment.Stage(std::move(update)).ok());
-  return segment.Hold(step, closure);
+  return segment.Hold(step, StepOf(closure));
 }
 
 bool Tell(ShardStore* store, ClosureId closure, const SyncStep& step = kStep) {
-  const auto applied = store->HeldEverywhere(step, closure);
+  const auto applied = store->HeldEverywhere(step, StepOf(closure));
   REQUIRE(applied.ok());
   return applied->has_value();
 }
@@ -80,10 +82,10 @@ TEST_CASE("what is held for a large step does not keep the transport's memory", 
     update.key = static_cast<uint32_t>(u);
     update.values = Tensor(DType::kF32, Shape{1},
                            Buffer::Wrap(&memory, sizeof(memory), Device{}, [&] { --lent; }));
-    steps.Hold(step, 1, std::move(update));
+    steps.Hold(step, 1, /*seed=*/0, std::move(update));
   }
   CHECK(lent == static_cast<int>(SyncSteps::kMostLent));
-  const auto ready = steps.HeldEverywhere(step, 1);
+  const auto ready = steps.HeldEverywhere(step, 1, /*seed=*/0);
   REQUIRE(ready.has_value());
   const auto& updates = ready->of.at(1).updates;
   REQUIRE(updates.size() == kUpdates);
@@ -92,7 +94,7 @@ TEST_CASE("what is held for a large step does not keep the transport's memory", 
   // The next one may hold as much again.
   graph::Update more;
   more.values = Floats({1}, Shape{1});
-  steps.Hold({.first = 2, .count = 1, .after = 1}, 2, std::move(more));
+  steps.Hold({.first = 2, .count = 1, .after = 1}, 2, /*seed=*/0, std::move(more));
   CHECK(steps.open() == 1);
 }
 
@@ -141,7 +143,7 @@ TEST_CASE("a step that combines nothing applies its closures in their order, and
   for (const ClosureId closure : kClosures) {
     SegmentTransaction segment(&one_by_one);
     for (graph::Update& update : UpdatesOf(closure)) REQUIRE(segment.Stage(std::move(update)).ok());
-    segment.Commit(closure, 0);
+    segment.Commit(StepOf(closure));
   }
   for (const ClosureId closure : {7, 5, 6}) CHECK(Push(&store, closure, kEach)->applied == 3);
   CHECK_FALSE(Tell(&store, 6, kEach));
@@ -180,7 +182,7 @@ TEST_CASE("a step with backups takes the closures that are chosen, and drops wha
   CHECK_FALSE(Tell(&store, 5, kTwoOfThree));  // no worker decides that
   CHECK_FALSE(Tell(&store, 6, kTwoOfThree));
   CHECK(Values(store, 2)[0] == 0);
-  CHECK(store.ApplyChosen(kTwoOfThree, {5, 7}).ok());
+  CHECK(store.ApplyChosen(kTwoOfThree, {5, 7}, /*seconds=*/0).ok());
   CHECK(Values(store, 2)[0] == -12);
   CHECK(Values(store, 3)[0] == 2);
   CHECK(store.Get(1).value()->applied() == 1);
@@ -188,7 +190,7 @@ TEST_CASE("a step with backups takes the closures that are chosen, and drops wha
   CHECK_FALSE(store.GetLedger(1).value()->Contains(6, 0, 0));
   CHECK(store.sync().open() == 0);
   // Told again, and brought late.
-  CHECK(store.ApplyChosen(kTwoOfThree, {5, 7}).ok());
+  CHECK(store.ApplyChosen(kTwoOfThree, {5, 7}, /*seconds=*/0).ok());
   CHECK(Push(&store, 6, kTwoOfThree)->duplicates == 3);
   CHECK(Values(store, 2)[0] == -12);
   CHECK(store.sync().Applied(5));
@@ -206,14 +208,16 @@ TEST_CASE("a choice that cannot be one is refused, and nothing is applied", "[sy
   for (const ClosureId closure : kClosures) REQUIRE(Push(&store, closure, kTwoOfThree).ok());
   const std::vector<std::vector<ClosureId>> wrong = {{}, {5}, {5, 6, 7}, {6, 5}, {5, 5}, {5, 8}};
   for (const std::vector<ClosureId>& chosen : wrong) {
-    CHECK(store.ApplyChosen(kTwoOfThree, chosen).status().code() ==
+    CHECK(store.ApplyChosen(kTwoOfThree, chosen, /*seconds=*/0).status().code() ==
           absl::StatusCode::kInvalidArgument);
   }
-  CHECK(store.ApplyChosen(kStep, {5, 6, 7}).status().code() == absl::StatusCode::kInvalidArgument);
-  CHECK(store.ApplyChosen({.first = 5, .count = 1, .backup = 2}, {5}).status().code() ==
+  CHECK(store.ApplyChosen(kStep, {5, 6, 7}, /*seconds=*/0).status().code() ==
         absl::StatusCode::kInvalidArgument);
+  CHECK(store.ApplyChosen({.first = 5, .count = 1, .backup = 2}, {5}, /*seconds=*/0)
+            .status()
+            .code() == absl::StatusCode::kInvalidArgument);
   CHECK(Values(store, 2)[0] == 0);
-  CHECK(store.ApplyChosen(kTwoOfThree, {5, 6}).ok());
+  CHECK(store.ApplyChosen(kTwoOfThree, {5, 6}, /*seconds=*/0).ok());
 }
 
 TEST_CASE("free steps are applied in any order, each once, and none is waited for",
@@ -264,7 +268,7 @@ TEST_CASE("what comes twice is held once, and the first one stays", "[sync]") {
     REQUIRE(Push(&often, closure).ok());
     SegmentTransaction other(&often);  // of an attempt that read something else
     REQUIRE(other.Stage(UpdateOf(Kind::kDense, 2, Floats({77, 77}, Shape{2}))).ok());
-    CHECK(other.Hold(kStep, closure)->duplicates == 1);
+    CHECK(other.Hold(kStep, StepOf(closure))->duplicates == 1);
   }
   for (const ClosureId closure : kClosures) Tell(&once, closure);
   for (const ClosureId closure : kClosures) Tell(&often, closure);
@@ -298,7 +302,7 @@ TEST_CASE("a step is one step of the optimizer, of the mean where that is wanted
   SegmentTransaction one(&alone);
   const float dense = (0.1f * 5 + 0.1f * 6 + 0.1f * 7) / 3;
   REQUIRE(one.Stage(UpdateOf(Kind::kDense, 2, Floats({6, dense}, Shape{2}))).ok());
-  one.Commit(1, 0);
+  one.Commit(StepOf(1));
   CHECK(Values(store, 2) == Values(alone, 2));
   CHECK(store.Get(2).value()->gradient_steps() == 1);
   CHECK(Values(store, 3)[0] == 3);  // a counter counts closures all the same
@@ -317,7 +321,7 @@ TEST_CASE("each closure of a step moves a moving average, one after the other", 
       update.rate = 0.5;
       SegmentTransaction segment(&store);
       REQUIRE(segment.Stage(std::move(update)).ok());
-      REQUIRE(segment.Hold(step, closure).ok());
+      REQUIRE(segment.Hold(step, StepOf(closure)).ok());
       wanted += 0.5f * (towards - wanted);
     }
     for (const ClosureId closure : kClosures) Tell(&store, closure, step);
@@ -334,7 +338,7 @@ TEST_CASE("a step of one closure gives the bits of an asynchronous one", "[sync]
   CHECK(Tell(&sync, 9, one));
   SegmentTransaction segment(&async);
   for (graph::Update& update : UpdatesOf(9)) REQUIRE(segment.Stage(std::move(update)).ok());
-  segment.Commit(9, 0);
+  segment.Commit(StepOf(9));
   for (const ShardId shard : {1, 2, 3}) CHECK(Values(sync, shard) == Values(async, shard));
 }
 
@@ -384,7 +388,7 @@ TEST_CASE("a peer that says nonsense of a step is refused", "[sync]") {
   REQUIRE(Push(&store, 5).ok());
   const auto refused = [&](const SyncStep& step, ClosureId closure) {
     CHECK(Push(&store, closure, step).status().code() == absl::StatusCode::kInvalidArgument);
-    CHECK(store.HeldEverywhere(step, closure).status().code() ==
+    CHECK(store.HeldEverywhere(step, StepOf(closure)).status().code() ==
           absl::StatusCode::kInvalidArgument);
   };
   refused(kStep, 8);
@@ -398,7 +402,7 @@ TEST_CASE("a peer that says nonsense of a step is refused", "[sync]") {
   store.sync().Clear();
   for (size_t i = 0; i < SyncSteps::kMostOpen; ++i) {  // the later ones first
     const auto first = static_cast<ClosureId>(100 - 2 * i);
-    REQUIRE(store.HeldEverywhere({.first = first, .count = 2}, first).ok());
+    REQUIRE(store.HeldEverywhere({.first = first, .count = 2}, StepOf(first)).ok());
   }
   refused({.first = 9, .count = 2}, 9);
 }
@@ -414,7 +418,7 @@ TEST_CASE("a step is refused while an earlier one is open, and not swallowed by 
   Fill(&store);
   REQUIRE(Push(&store, 5).ok());
   CHECK(is_refused(Push(&store, 8, kLater).status()));
-  CHECK(is_refused(store.HeldEverywhere(kLater, 8).status()));
+  CHECK(is_refused(store.HeldEverywhere(kLater, StepOf(8)).status()));
   CHECK(Push(&store, 9, kFree).ok());  // it is applied whenever it comes
   CHECK(Tell(&store, 9, kFree));
   for (const ClosureId closure : {6, 7}) REQUIRE(Push(&store, closure).ok());
@@ -430,7 +434,7 @@ TEST_CASE("a step is refused while an earlier one is open, and not swallowed by 
   REQUIRE(Push(&overtaken, 8, kLater).ok());
   REQUIRE(Tell(&overtaken, 8, kLater));
   CHECK(is_refused(Push(&overtaken, 5).status()));
-  CHECK(is_refused(overtaken.HeldEverywhere(kStep, 5).status()));
+  CHECK(is_refused(overtaken.HeldEverywhere(kStep, StepOf(5)).status()));
   overtaken.SetLowWater(8);  // all that come later are late: nobody waits for them
   CHECK(Push(&overtaken, 5)->duplicates == 3);
 }
@@ -444,7 +448,7 @@ TEST_CASE("a hash table has room for all rows of a step before it is applied", "
     REQUIRE(
         segment.Stage(UpdateOf(Kind::kSparse, 1, Floats({1, 1, 2, 2}, Shape{2, 2}), Ids({id, -7})))
             .ok());
-    REQUIRE(segment.Hold(kStep, closure).ok());
+    REQUIRE(segment.Hold(kStep, StepOf(closure)).ok());
   }
   CHECK(store.Get(1).value()->hash()->rows() == 0);  // held, not there
   for (const ClosureId closure : kClosures) Tell(&store, closure);

@@ -15,6 +15,7 @@
 #include "runtime/graph/builder.h"
 #include "tests/testing/ps_specs.h"
 #include "tests/testing/registry.h"
+#include "tests/testing/shards.h"
 
 namespace coxswain::ps {
 namespace {
@@ -22,6 +23,7 @@ namespace {
 using testing::ClusterOps;
 using testing::ReadOf;
 using testing::ShardOf;
+using testing::StepOf;
 using testing::ValuesOf;
 using testing::VariableOf;
 using testing::WholeOf;
@@ -84,7 +86,7 @@ class StoreCaller final : public function::PsCaller {
     options.pool = pool_.get();
     options.variables = &transaction;
     auto results = (*segment)->Run(std::move(inputs), options);
-    if (results.ok()) transaction.Commit(closure_, 0);
+    if (results.ok()) transaction.Commit(StepOf(closure_));
     done(std::move(results));
   }
 
