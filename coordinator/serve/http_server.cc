@@ -10,7 +10,6 @@
 #include <deque>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,7 +22,6 @@
 #include "absl/synchronization/mutex.h"
 #include "coordinator/serve/http_connection.h"
 #include "coordinator/serve/http_head.h"
-#include "coordinator/serve/inflater.h"
 #include "coordinator/serve/json_rows.h"
 #include "httplib.h"
 #include "runtime/data/names.h"
@@ -41,6 +39,7 @@ constexpr int kTooSlow = 408;
 constexpr int kTooLarge = 413;
 constexpr int kUnknownEncoding = 415;
 constexpr int kHeadTooLarge = 431;
+constexpr int kUnavailable = 503;
 // `.` does not match the end of a line, which a path may have (%0a).
 constexpr char kAnyPath[] = "[\\s\\S]*";
 
@@ -179,11 +178,12 @@ std::string ContentEncoding(const httplib::Request& request) {
   });
 }
 
-// Reads a body of at most `max` bytes, also when it comes in chunks or compressed. False: it is
+// Reads a body of at most max_body_bytes, also when it comes in chunks or compressed. False: it is
 // larger, or cannot be read; the response says so then. (The library's own limit only goes by
 // Content-Length.)
-bool ReadBody(const httplib::Request& request, const httplib::ContentReader& read, size_t max,
-              std::string* body, httplib::Response* response) {
+bool ReadBody(const HttpOptions& options, const httplib::Request& request,
+              const httplib::ContentReader& read, std::string* body, httplib::Response* response) {
+  const size_t max = options.max_body_bytes;
   const auto refuse = [response](int status, const std::string& why) {
     response->status = status;
     response->set_content(ErrorBody(why), "application/json");
@@ -207,15 +207,25 @@ bool ReadBody(const httplib::Request& request, const httplib::ContentReader& rea
     if (fits) body->append(bytes.data(), bytes.size());
     return fits;
   };
-  std::optional<Inflater> inflater;
-  if (inflated) inflater.emplace();
+  std::unique_ptr<Inflater> inflater;
+  absl::Status unpacked;
+  if (inflated) {
+    absl::StatusOr<std::unique_ptr<Inflater>> made = Inflater::Create(options.inflater_memory);
+    if (!made.ok()) return refuse(kUnavailable, std::string(made.status().message()));
+    inflater = *std::move(made);
+  }
   const bool came = read([&](const char* data, size_t size) {
     const absl::string_view bytes(data, size);
-    return inflated ? inflater->Add(bytes, append) : append(bytes);
+    if (!inflated) return append(bytes);
+    unpacked = inflater->Add(bytes, append);
+    return unpacked.ok();
   });
   if (came && (!inflated || inflater->ended())) return true;
   const int broken = serving == nullptr ? 0 : Broken(*serving);
   if (broken != 0) return refuse(broken, Reason(broken, request, max));
+  if (absl::IsResourceExhausted(unpacked)) {
+    return refuse(kUnavailable, std::string(unpacked.message()));
+  }
   if (!fits || response->status == kTooLarge) return refuse(kTooLarge, BodyTooLarge(max));
   if (plain) return refuse(400, "the body is shorter than its length, or is cut off");
   return refuse(400, absl::StrCat("the body cannot be unpacked as ", name,
@@ -328,11 +338,11 @@ class HttpServer::Impl {
       response->status = answer.status;
       response->set_content(std::move(answer.body), answer.type);
     };
-    const auto with_body = [answer, max = options.max_body_bytes](
-                               const httplib::Request& request, httplib::Response& response,
-                               const httplib::ContentReader& read) {
+    const auto with_body = [answer, options](const httplib::Request& request,
+                                             httplib::Response& response,
+                                             const httplib::ContentReader& read) {
       std::string body;
-      if (ReadBody(request, read, max, &body, &response)) {
+      if (ReadBody(options, request, read, &body, &response)) {
         answer(request, body, &response);
       }
     };

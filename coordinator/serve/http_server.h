@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/serve/inflater.h"
 #include "coordinator/serve/model_service.h"
 
 namespace coxswain::serve {
@@ -22,6 +23,7 @@ struct HttpOptions {
   size_t max_body_bytes = size_t{8} << 20;
   absl::Duration timeout = absl::Seconds(5);   // without a byte
   absl::Duration request = absl::Seconds(30);  // for all bytes of a request, and of its answer
+  alloc_func inflater_memory = nullptr;        // for tests, see Inflater::Create
 };
 
 class HttpServer {

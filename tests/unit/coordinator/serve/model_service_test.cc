@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -585,6 +586,33 @@ TEST_CASE("serve: an address that is in use is told", "[serve]") {
   HttpOptions second;
   second.port = running.port();
   CHECK(absl::IsUnavailable(HttpServer::Listen(&service, second).status()));
+}
+
+void* NoMemory(void*, unsigned, unsigned) { return nullptr; }
+// Enough to begin, but not for the window, which is wanted for what does not fit one piece.
+void* LittleMemory(void*, unsigned items, unsigned size) {
+  return size_t{items} * size < (32 << 10) ? std::calloc(items, size) : nullptr;
+}
+
+TEST_CASE("serve: a packed body for which memory does not suffice is told so, with 503",
+          "[serve]") {
+  const Served served;
+  ModelService service(served.Load(), {.name = "m", .max_rows = 100, .admission = {}});
+  for (const alloc_func memory : {NoMemory, LittleMemory}) {
+    const Running running(&service, {.inflater_memory = memory});
+    httplib::Client client("127.0.0.1", running.port());
+    const auto answer = client.Post(kPredict, {{"Content-Encoding", "gzip"}},
+                                    ZlibBytes(std::string(100'000, ' ')), "application/json");
+    REQUIRE(answer);
+    CHECK(answer->status == 503);
+    CHECK(json::parse(answer->body)["error"] == "memory does not suffice to unpack the body");
+  }
+  const Running running(&service, {});
+  httplib::Client client("127.0.0.1", running.port());
+  const auto answer =
+      client.Post(kPredict, {{"Content-Encoding", "gzip"}}, ZlibBytes(kOneRow), "application/json");
+  REQUIRE(answer);
+  CHECK(answer->status == 200);
 }
 
 TEST_CASE("serve: a server that is stopped before it serves ends", "[serve]") {
