@@ -307,10 +307,12 @@ Part JobRunner::FinalPart() const {
 
 absl::StatusOr<JobResult> JobRunner::Train() {
   absl::StatusOr<JobResult> result = Run();
+  // Of what is followed only the test part has a saved index.
+  const proto::DatasetSpec indexed = follows() ? SpecBeforeFiles(job_.dataset) : job_.dataset;
   if (!result.ok()) {
-    result = WithoutStaleIndex(result.status(), job_.dataset);
+    result = WithoutStaleIndex(result.status(), indexed);
   } else {
-    WithoutStaleIndex(tracker_->left_out().first, job_.dataset).IgnoreError();
+    WithoutStaleIndex(tracker_->left_out().first, indexed).IgnoreError();
   }
   const bool interrupted = interrupted_.load() && absl::IsCancelled(result.status());
   if (interrupted && saved_interrupted_) RETURN_IF_ERROR(*saved_interrupted_);

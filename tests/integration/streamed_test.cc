@@ -400,6 +400,35 @@ TEST_CASE("a file that differs where no sample is fails one run, and the next on
   CHECK(again.code == 0);
 }
 
+TEST_CASE("a job that follows removes the saved index of a test part that has changed",
+          "[streamed][follow]") {
+  const DataFiles files;
+  std::filesystem::create_directory(files.Path("come"));
+  files.Write("come/a.csv", "user,item,rating\nu1,i1,3\n");
+  files.Write("come/_DONE", "");
+  LongRatings test(files, "test.csv");
+  const std::string job = files.Write("job.yaml", R"(
+dataset: {path: come, follow: true, cache_directory: cache, block_bytes: 65536}
+features:
+  - {name: user, kind: categorical, hash_buckets: 10}
+  - {name: item, kind: categorical, hash_buckets: 10}
+label: {column: rating}
+split: {test_path: test.csv}
+model: {kind: linear_regression}
+)");
+  const Strings command = {"train", job, "--local", "1x1"};
+  const auto first = Coxswain(command);
+  CAPTURE(first.out, first.err);
+  REQUIRE(first.code == 0);
+  test.ChangeUnseen();
+  const auto failed = Coxswain(command);
+  CAPTURE(failed.out, failed.err);
+  CHECK(failed.code == 3);
+  CHECK_THAT(failed.err, Contains("test.csv: changed since it was indexed") &&
+                             Contains("the saved index is removed: the next run makes another"));
+  CHECK(Coxswain(command).code == 0);
+}
+
 TEST_CASE("an evaluation that finds a saved index useless removes it, too", "[streamed]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files), model = files.Path("model");
