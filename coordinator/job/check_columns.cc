@@ -18,7 +18,8 @@ namespace coxswain::job {
 namespace {
 
 // The columns of side tables, which rows have by their key.
-absl::Status AddJoinedColumns(const JobSpec& job, std::vector<std::string>* all) {
+absl::StatusOr<std::vector<std::string>> JoinedColumns(const JobSpec& job) {
+  std::vector<std::string> all;
   for (int i = 0; i < job.dataset.joins_size(); ++i) {
     const proto::JoinSpec& join = job.dataset.joins(i);
     const std::string where = job.Where(absl::StrCat("dataset.join.", i, ".path"));
@@ -30,10 +31,10 @@ absl::Status AddJoinedColumns(const JobSpec& job, std::vector<std::string>* all)
     const auto key = (*reader)->FindColumn(join.right_on());
     if (!key.ok()) return fail(key.status());
     for (const std::string& column : (*reader)->columns()) {
-      all->push_back(absl::StrCat(join.prefix(), column));
+      all.push_back(absl::StrCat(join.prefix(), column));
     }
   }
-  return absl::OkStatus();
+  return all;
 }
 
 // What a file's columns are called.
@@ -56,38 +57,14 @@ absl::StatusOr<FileColumns> ColumnsOf(const proto::DatasetSpec& spec, const std:
   return columns;
 }
 
-// Of a job whose files come: the first one that is whole already; empty where there is none.
-std::string FirstThere(const JobSpec& job, const absl::StatusOr<std::vector<std::string>>& files) {
-  if (!files.ok() || files->front() == job.dataset.paths(0)) return "";
-  const auto whole = std::find_if(files->begin(), files->end(), [&](const std::string& file) {
-    return data::HasWholeName(file, job.dataset.paths(0));
-  });
-  return whole == files->end() ? "" : *whole;
-}
-
-}  // namespace
-
-absl::Status CheckColumns(const JobSpec& job) {
-  if (!FormatOf(job).has_columns || !FormatOf(job).lists_columns) return absl::OkStatus();
-  if (job.dataset.paths().empty()) return absl::OkStatus();
-  proto::DatasetSpec spec = job.dataset;
-  data::FormatOf(spec).FillDefaults(&spec);
-  const auto at_path = [&](const absl::Status& status) {
-    return WithDetail(Annotate(status, job.Where("dataset.path")),
-                      {ErrorCause::kConfiguration, false, "", 0});
-  };
-  const auto files = data::ListFiles(job.dataset.paths(0));
-  if (!files.ok() && !job.follow.enabled) return at_path(files.status());
-  const std::string path = job.follow.enabled ? FirstThere(job, files) : files->front();
-  if (path.empty()) return absl::OkStatus();
-  const auto columns = ColumnsOf(spec, path);
-  if (!columns.ok()) return at_path(columns.status());
-  std::vector<std::string> all = columns->names;
-  const absl::Status joined = AddJoinedColumns(job, &all);
-  if (!joined.ok()) return joined;
+// `joined`: what side tables have.
+absl::Status CheckNames(const JobSpec& job, const std::string& path, const FileColumns& columns,
+                        const std::vector<std::string>& joined) {
+  std::vector<std::string> all = columns.names;
+  all.insert(all.end(), joined.begin(), joined.end());
   std::vector<std::string> problems;
   const auto check = [&](const std::string& column, const std::string& key) {
-    const auto here = std::count(columns->names.begin(), columns->names.end(), column);
+    const auto here = std::count(columns.names.begin(), columns.names.end(), column);
     const bool joined_has = std::find(all.begin(), all.end(), column) != all.end();
     if (column.empty() || here == 1 || (here == 0 && joined_has)) return;
     if (here > 1) {
@@ -95,11 +72,11 @@ absl::Status CheckColumns(const JobSpec& job) {
                                       " times, wanted once (", path, ")"));
       return;
     }
-    const std::string unknown = columns->problem.empty()
+    const std::string unknown = columns.problem.empty()
                                     ? config::UnknownName("column", column, all)
                                     : absl::StrCat("unknown column '", column, "'");
     problems.push_back(
-        absl::StrCat(job.Where(key), ": ", unknown, " (", path, ")", columns->problem));
+        absl::StrCat(job.Where(key), ": ", unknown, " (", path, ")", columns.problem));
   };
   for (const proto::FeatureSpec& f : job.dataset.features()) {
     if (f.columns().empty()) check(f.column(), absl::StrCat("features.", f.name(), ".column"));
@@ -123,6 +100,51 @@ absl::Status CheckColumns(const JobSpec& job) {
   check(job.dataset.split().by(), "split.by");
   if (problems.empty()) return absl::OkStatus();
   return config::ConfigurationError(absl::StrJoin(problems, "\n"));
+}
+
+// Of a job whose files come, those that are there already, so that a mistake in a name is told at
+// once. The first ones are looked at until one has all columns: a file that cannot be read, or has
+// others than the rest, is told or left out when the job comes to it, as those that come later are.
+absl::Status CheckFollowed(const JobSpec& job, const proto::DatasetSpec& spec,
+                           const std::vector<std::string>& joined) {
+  constexpr size_t kMost = 16;  // each may be a request to a store
+  const auto files = data::ListFiles(job.dataset.paths(0));
+  if (!files.ok() || files->front() == job.dataset.paths(0)) return absl::OkStatus();
+  absl::Status first;
+  size_t looked_at = 0;
+  for (const std::string& path : *files) {
+    if (!data::HasWholeName(path, job.dataset.paths(0))) continue;
+    if (++looked_at > kMost) break;
+    const auto columns = ColumnsOf(spec, path);
+    if (!columns.ok()) continue;
+    const absl::Status status = CheckNames(job, path, *columns, joined);
+    if (status.ok()) return status;
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace
+
+absl::Status CheckColumns(const JobSpec& job) {
+  if (!FormatOf(job).has_columns || !FormatOf(job).lists_columns) return absl::OkStatus();
+  if (job.dataset.paths().empty()) return absl::OkStatus();
+  proto::DatasetSpec spec = job.dataset;
+  data::FormatOf(spec).FillDefaults(&spec);
+  const auto at_path = [&](const absl::Status& status) {
+    return WithDetail(Annotate(status, job.Where("dataset.path")),
+                      {ErrorCause::kConfiguration, false, "", 0});
+  };
+  if (job.follow.enabled) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> joined, JoinedColumns(job));
+    return CheckFollowed(job, spec, joined);
+  }
+  const auto files = data::ListFiles(job.dataset.paths(0));
+  if (!files.ok()) return at_path(files.status());
+  const auto columns = ColumnsOf(spec, files->front());
+  if (!columns.ok()) return at_path(columns.status());
+  ASSIGN_OR_RETURN(const std::vector<std::string> joined, JoinedColumns(job));
+  return CheckNames(job, files->front(), *columns, joined);
 }
 
 }  // namespace coxswain::job

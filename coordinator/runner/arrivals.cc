@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/model/visits.h"
@@ -38,9 +40,33 @@ proto::DatasetSpec SpecOfEpoch(const job::JobSpec& job, int64_t number,
   return spec;
 }
 
-// An error of what is in files, which their writer is to blame for.
-bool IsOfContent(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) || absl::IsOutOfRange(status) || absl::IsDataLoss(status);
+// An error of what is in these files, which their writer is to blame for, and not of the job or of
+// other files that it reads. Errors of a file name it.
+bool IsOfContent(const absl::Status& status, const std::vector<data::FollowedFile>& files) {
+  if (!absl::IsInvalidArgument(status) && !absl::IsOutOfRange(status) &&
+      !absl::IsDataLoss(status) && !absl::IsNotFound(status)) {
+    return false;
+  }
+  return std::any_of(files.begin(), files.end(), [&](const data::FollowedFile& file) {
+    return absl::StrContains(status.message(), file.path);
+  });
+}
+
+// The error that ends the job: files that are no good are a failure of the job, which goes on
+// without them, and so is whatever comes when it has trained. Else it is a mistake in the job or
+// in what else it reads.
+absl::Status WhyNoEpoch(const absl::Status& made, const std::vector<data::FollowedFile>& files,
+                        bool trained) {
+  const bool of_content = IsOfContent(made, files);
+  const auto detail = GetDetail(made);
+  const bool mistake = detail && detail->cause == ErrorCause::kConfiguration;
+  if (!of_content && !(mistake && trained)) return made;
+  // A file without a column may be whole.
+  const bool may_be_torn = of_content && !absl::IsNotFound(made);
+  const absl::Status said(made.code(),
+                          may_be_torn ? absl::StrCat(made.message(), "; ", data::kWholeFilesHint)
+                                      : std::string(made.message()));
+  return WithDetail(said, {ErrorCause::kApplication, false, "", 0});
 }
 
 }  // namespace
@@ -102,7 +128,7 @@ absl::Status Arrivals::LeaveOutBad(std::vector<data::FollowedFile>* files) {
   std::vector<data::FollowedFile> good;
   for (const data::FollowedFile& file : *files) {
     const absl::Status made = Make(next_, {file});
-    if (!made.ok() && !IsOfContent(made)) return made;
+    if (!made.ok() && !IsOfContent(made, {file})) return made;
     if (made.ok()) {
       good.push_back(file);
       strategy_->Release(epochs_[next_].data);
@@ -117,17 +143,12 @@ absl::Status Arrivals::LeaveOutBad(std::vector<data::FollowedFile>* files) {
 
 absl::StatusOr<FollowedEpoch> Arrivals::MakeNext(std::vector<data::FollowedFile> files) {
   absl::Status made = Make(next_, files);
-  if (IsOfContent(made) && job_.train.on_error == ErrorPolicy::kIgnore) {
-    RETURN_IF_ERROR(LeaveOutBad(&files));
-    if (files.empty()) return FollowedEpoch{};
-    made = Make(next_, files);
+  if (IsOfContent(made, files) && job_.train.on_error == ErrorPolicy::kIgnore) {
+    made = LeaveOutBad(&files);
+    if (made.ok() && files.empty()) return FollowedEpoch{};
+    if (made.ok()) made = Make(next_, files);
   }
-  if (IsOfContent(made)) {
-    const absl::Status hinted(made.code(),
-                              absl::StrCat(made.message(), "; ", data::kWholeFilesHint));
-    return WithDetail(hinted, {ErrorCause::kApplication, false, "", 0});
-  }
-  RETURN_IF_ERROR(made);
+  if (!made.ok()) return WhyNoEpoch(made, files, /*trained=*/next_ > 0);
   return FollowedEpoch{epochs_[next_].data.num_examples(Part::kTraining), std::move(files)};
 }
 

@@ -383,6 +383,48 @@ TEST_CASE("train.on_error ignore: a new file that cannot be read is told and lef
   clicks.CheckDone(result);
 }
 
+TEST_CASE("a file that was no good before a job that follows began is told as one that comes later",
+          "[follow]") {
+  Clicks clicks;
+  clicks.Add("good.csv", 30);
+  const std::string whole = clicks.files().WriteGzip("whole.gz", clicks.Rows(2000));
+  fs::resize_file(whole, fs::file_size(whole) / 2);
+  const auto tries = [&clicks](const std::string& bad, const char* why) {
+    const auto failed = Coxswain(clicks.Train({"--local", "1x1"}));
+    CAPTURE(bad, failed.out, failed.err);
+    CHECK(failed.code == 3);
+    CHECK_THAT(failed.err, Contains(bad) && Contains(why));
+    const auto ignored = Coxswain(clicks.Train(
+        {"--local", "1x1", "--set", "train.on_error=ignore", "--set", "dataset.follow_idle=0.1"}));
+    CAPTURE(ignored.out, ignored.err);
+    CHECK(ignored.code == 0);
+    CHECK_THAT(ignored.err,
+               Contains("a file is left out (train.on_error: ignore): ") && Contains(bad));
+    CHECK_THAT(ignored.out, Contains("epoch 1: 30 rows of "));
+  };
+  fs::rename(whole, clicks.files().Path("clicks/a.csv.gz"));
+  tries("a.csv.gz", "write it as NAME.tmp and rename it");
+  fs::remove(clicks.files().Path("clicks/a.csv.gz"));
+  clicks.AddText("b.csv", "");
+  tries("b.csv", "write it as NAME.tmp and rename it");
+  fs::remove(clicks.files().Path("clicks/b.csv"));
+  clicks.AddText("c.csv", "n,colour,size,clicked\n77,red,3,1\n");
+  tries("c.csv", "wanted a column \"color\", found none of that name; did you mean \"colour\"?");
+}
+
+TEST_CASE(
+    "a mistake in a column's name is told before a job that follows begins, as one of the job",
+    "[follow]") {
+  Clicks clicks;
+  clicks.Add("a.csv", 30);
+  clicks.Add("b.csv", 30);
+  const auto result = Coxswain(clicks.Train({"--local", "1x1", "--set", "label.column=clickt"}));
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("unknown column 'clickt'; did you mean 'clicked'?") &&
+                             Contains("a.csv") && !Contains("b.csv") && !Contains("write it as"));
+}
+
 TEST_CASE("a job that follows a directory that is not there is refused", "[follow]") {
   Clicks clicks;
   const auto result = Coxswain(clicks.Train({"--local", "1x1", "--set", "dataset.path=nowhere"}));

@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/model.h"
+#include "runtime/base/status.h"
 #include "runtime/data/dataset_options.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
@@ -95,6 +97,35 @@ TEST_CASE("arrivals: a file that cannot be read is told when its epoch is to beg
   CHECK_THAT(std::string(status.message()), Catch::Matchers::Contains("a.csv:3"));
   CHECK(f.come.empty());
   CHECK_FALSE(f.arrivals->Has(0));
+}
+
+TEST_CASE("arrivals: an error of a side table does not blame the files that have come") {
+  for (const char* policy : {"fail_fast", "ignore"}) {
+    CAPTURE(policy);
+    const DataFiles sides;
+    const std::string side = sides.Write("side.csv", "n,w\n1,0.5\n");
+    Followed f({absl::StrCat("train.on_error=", policy),
+                absl::StrCat("dataset.join=[{path: ", side, ", on: n}]"),
+                "features=[{name: w, kind: numeric}]"});
+    f.files.Write("clicks/a.csv", "n,y\n1,0\n");
+    const auto fails = [&](ErrorCause cause) {
+      sides.Write("side.csv", "m,w\n1,0.5\n");
+      f.files.Write(absl::StrCat("clicks/b", f.come.size(), ".csv"), "n,y\n1,0\n");
+      int looks = 0;
+      const absl::Status status =
+          f.arrivals->Await([](const FollowedEpoch&) {}, [&] { return ++looks > 50; }).status();
+      CAPTURE(status.ToString());
+      REQUIRE(GetDetail(status));
+      CHECK(GetDetail(status)->cause == cause);
+      CHECK_THAT(std::string(status.message()), Catch::Matchers::Contains("side.csv") &&
+                                                    !Catch::Matchers::Contains("write it as"));
+    };
+    fails(ErrorCause::kConfiguration);  // before anything was trained
+    sides.Write("side.csv", "n,w\n1,0.5\n");
+    f.files.Write("clicks/c.csv", "n,y\n1,0\n");
+    REQUIRE(Must(f.Await()));
+    fails(ErrorCause::kApplication);
+  }
 }
 
 TEST_CASE("arrivals: whether nothing came for too long is not known of a directory that is away") {
