@@ -171,7 +171,9 @@ int Validate(const std::string& path, const std::vector<std::string>& overrides,
     if (absl::Status s = runner::CheckTrainingData(*job, **dataset); !s.ok()) return Complain(s);
     if (auto words = runner::ReadWordTests(*job, **dataset); !words.ok())
       return Complain(words.status());
-    summary = DescribeData(*job, **dataset);
+    const auto joins = data::CountJoins(job->dataset);
+    if (!joins.ok()) return Complain(AsConfiguration(joins.status()));
+    summary = DescribeData(*job, **dataset) + DescribeJoins(*job, *joins);
   }
   std::printf("%s: job '%s' is valid\n%s", path.c_str(), job->name.c_str(), summary.c_str());
   return kExitDone;

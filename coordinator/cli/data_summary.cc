@@ -114,4 +114,22 @@ std::string DescribeData(const job::JobSpec& job, const data::Dataset& data) {
   return text;
 }
 
+std::string DescribeJoins(const job::JobSpec& job, const data::JoinCounts& joins) {
+  std::string text;
+  for (int i = 0; i < job.dataset.joins_size(); ++i) {
+    const proto::JoinSpec& join = job.dataset.joins(i);
+    const int64_t without = joins.without[static_cast<size_t>(i)];
+    absl::StrAppend(&text, "join ", join.path(), " by ", join.left_on(), ": ");
+    if (without == 0) {
+      absl::StrAppend(&text, "has all ", WithCommas(joins.rows), " rows\n");
+    } else {
+      absl::StrAppendFormat(
+          &text, "lacks the key of %s of %s rows (%.1f%%): its columns are empty there\n",
+          WithCommas(without), WithCommas(joins.rows),
+          100.0 * static_cast<double>(without) / static_cast<double>(joins.rows));
+    }
+  }
+  return text;
+}
+
 }  // namespace coxswain::cli

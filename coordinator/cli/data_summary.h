@@ -5,6 +5,7 @@
 
 #include "coordinator/job/job_spec.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/join_counts.h"
 
 namespace coxswain::cli {
 
@@ -14,5 +15,7 @@ std::string DescribeUnused(const job::JobSpec& job);
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data);
 // Examples, labels, vocabularies and numbers, a line each: for `coxswain validate --data`.
 std::string DescribeData(const job::JobSpec& job, const data::Dataset& data);
+// A line for each table that is joined.
+std::string DescribeJoins(const job::JobSpec& job, const data::JoinCounts& joins);
 
 }  // namespace coxswain::cli

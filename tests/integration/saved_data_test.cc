@@ -455,5 +455,48 @@ label: {column: label}
   CHECK(Coxswain({"validate", job, "--data", "--no-data"}).code == 2);
 }
 
+TEST_CASE("validate --data counts the rows for which a joined table has nothing", "[cli]") {
+  const DataFiles files;
+  files.Write("films.csv", "film,studio\nheat,a\nalien,b\n");
+  files.Write("studios.csv", "studio,country\na,us\n");
+  std::string rows = "film,y\n";
+  for (int i = 0; i < 2500; ++i) {
+    absl::StrAppend(&rows,
+                    i % 4 == 0   ? "none"
+                    : i % 4 == 1 ? ""
+                    : i % 4 == 2 ? "heat"
+                                 : "alien",
+                    ",", i % 2, "\n");
+  }
+  files.Write("rows.csv", rows);
+  const std::string job = files.Write("job.yaml", R"(
+dataset:
+  path: rows.csv
+  cache_directory: cache
+  join: [{path: films.csv, on: film}, {path: studios.csv, on: studio}]
+features:
+  - {name: film, kind: categorical}
+  - {name: country, kind: categorical}
+label: {column: y}
+model: {kind: logistic_regression}
+)");
+  files.Write("test.csv", "film,y\nheat,1\nheat,0\n");
+  for (const char* streaming : {"false", "true"}) {
+    const auto result =
+        Coxswain({"validate", job, "--data", "--set", absl::StrCat("dataset.streaming=", streaming),
+                  "--set", "split={test_path: test.csv}"});
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    CHECK_THAT(result.out,
+               Contains("films.csv by film: lacks the key of 1,250 of 2,502 rows (50.0%)") &&
+                   Contains("studios.csv by studio: lacks the key of 1,875 of 2,502 rows (74.9%)"));
+  }
+  files.Write("films.csv", "film,studio\nheat,a\nalien,a\nnone,a\n,a\n");
+  const auto all = Coxswain({"validate", job, "--data"});
+  CAPTURE(all.out, all.err);
+  CHECK_THAT(all.out, Contains("films.csv by film: has all 2,500 rows\n") &&
+                          Contains("studios.csv by studio: has all 2,500 rows\n"));
+}
+
 }  // namespace
 }  // namespace coxswain
