@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -92,30 +93,31 @@ absl::Status CheckPath(const JobSpec& job, const std::string& key, const std::st
                             path.substr(0, end + 3)));
 }
 
-absl::Status CheckPaths(const JobSpec& job) {
-  for (const std::string& path : job.dataset.paths()) {
-    RETURN_IF_ERROR(CheckPath(job, "dataset.path", path));
+// Every path that a job has, with its key.
+void ForEachPath(JobSpec* job,
+                 absl::FunctionRef<void(const std::string& key, std::string* path)> visit) {
+  proto::DatasetSpec& dataset = job->dataset;
+  for (std::string& path : *dataset.mutable_paths()) visit("dataset.path", &path);
+  for (std::string& path : *dataset.mutable_split()->mutable_test_paths()) {
+    visit("split.test_path", &path);
   }
-  for (const std::string& path : job.dataset.split().test_paths()) {
-    RETURN_IF_ERROR(CheckPath(job, "split.test_path", path));
+  for (int i = 0; i < dataset.joins_size(); ++i) {
+    visit(absl::StrCat("dataset.join.", i, ".path"), dataset.mutable_joins(i)->mutable_path());
   }
-  for (int i = 0; i < job.dataset.joins_size(); ++i) {
-    RETURN_IF_ERROR(
-        CheckPath(job, absl::StrCat("dataset.join.", i, ".path"), job.dataset.joins(i).path()));
+  visit("dataset.cache_directory", dataset.mutable_stream()->mutable_cache_directory());
+  visit("checkpoint.directory", &job->checkpoint.directory);
+  for (proto::FeatureSpec& feature : *dataset.mutable_features()) {
+    visit(absl::StrCat("features.", feature.name(), ".vocabulary_file"),
+          feature.mutable_vocabulary_file());
   }
-  RETURN_IF_ERROR(
-      CheckPath(job, "dataset.cache_directory", job.dataset.stream().cache_directory()));
-  RETURN_IF_ERROR(CheckPath(job, "checkpoint.directory", job.checkpoint.directory));
-  for (const proto::FeatureSpec& feature : job.dataset.features()) {
-    RETURN_IF_ERROR(CheckPath(job, absl::StrCat("features.", feature.name(), ".vocabulary"),
-                              feature.vocabulary_file()));
-  }
-  for (const TableSpec& table : job.tables) {
+  for (TableSpec& table : job->tables) {
     if (!table.rows_file) continue;
-    RETURN_IF_ERROR(CheckPath(job, absl::StrCat("tables.", table.name, ".initializer.path"),
-                              table.rows_file->path));
+    const std::string initializer = absl::StrCat("tables.", table.name, ".initializer");
+    visit(absl::StrCat(initializer, ".path"), &table.rows_file->path);
+    visit(absl::StrCat(initializer, ".words"), &table.rows_file->words);
   }
-  return absl::OkStatus();
+  visit("evaluate.word_similarity", &job->evaluate.word_similarity);
+  visit("evaluate.analogies", &job->evaluate.analogies);
 }
 
 }  // namespace
@@ -168,27 +170,13 @@ absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& 
                                      const std::string& directory,
                                      const std::vector<std::string>& overrides) {
   ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, file_name, overrides));
-  RETURN_IF_ERROR(CheckPaths(job));
   const std::string base = absl::StrCat(directory, "/");
-  job.checkpoint.directory = Resolve(base, job.checkpoint.directory);
-  job.evaluate.word_similarity = Resolve(base, job.evaluate.word_similarity);
-  job.evaluate.analogies = Resolve(base, job.evaluate.analogies);
-  proto::DatasetSpec& dataset = job.dataset;
-  for (std::string& file : *dataset.mutable_paths()) file = Resolve(base, file);
-  for (std::string& file : *dataset.mutable_split()->mutable_test_paths()) {
-    file = Resolve(base, file);
-  }
-  proto::StreamOptions* stream = dataset.mutable_stream();
-  stream->set_cache_directory(Resolve(base, stream->cache_directory()));
-  for (proto::FeatureSpec& feature : *dataset.mutable_features()) {
-    feature.set_vocabulary_file(Resolve(base, feature.vocabulary_file()));
-  }
-  for (proto::JoinSpec& join : *dataset.mutable_joins()) join.set_path(Resolve(base, join.path()));
-  for (TableSpec& table : job.tables) {
-    if (!table.rows_file) continue;
-    table.rows_file->path = Resolve(base, table.rows_file->path);
-    table.rows_file->words = Resolve(base, table.rows_file->words);
-  }
+  absl::Status checked;
+  ForEachPath(&job, [&](const std::string& key, std::string* path) {
+    checked.Update(CheckPath(job, key, *path));
+    *path = Resolve(base, *path);
+  });
+  RETURN_IF_ERROR(checked);
   return job;
 }
 

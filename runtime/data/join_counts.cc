@@ -60,8 +60,8 @@ absl::StatusOr<JoinCounts> CountJoins(proto::DatasetSpec spec) {
   const DataFormat& format = FormatOf(spec);
   for (int i = 0; i < tables->size(); ++i) {
     std::string column = spec.joins(i).left_on();
-    std::unique_ptr<FieldSink> sink = std::make_unique<CountingSink>(
-        tables->table(i), &counts.without[static_cast<size_t>(i)]);
+    std::unique_ptr<FieldSink> sink =
+        std::make_unique<CountingSink>(tables->table(i), &counts.without[static_cast<size_t>(i)]);
     for (int from = tables->Find(column); from >= 0; from = tables->Find(column)) {
       sink = NewJoinedSink(tables, from, column, std::move(sink));
       column = spec.joins(from).left_on();

@@ -355,6 +355,29 @@ TEST_CASE("paths that lead to nothing here are refused with what to write") {
   CHECK_THAT(error("dataset.path=~/a.csv"),
              Contains("dataset.path: \"~/a.csv\": '~' is not expanded in a job file"));
   CHECK_THAT(error("checkpoint.directory=~/saved"), Contains("checkpoint.directory: \"~/saved\""));
+  CHECK_THAT(error("dataset.join=[{path: ~/side.csv, on: x}]"),
+             Contains("dataset.join.0.path: \"~/side.csv\": '~' is not expanded"));
+  CHECK_THAT(error("features=[{name: x, kind: categorical, vocabulary_file: ~/x.txt}]"),
+             Contains("features.x.vocabulary_file: \"~/x.txt\": '~' is not expanded"));
+  const std::string one_hot = "features=[{name: x, kind: categorical}]";
+  const auto of_table = [&](const std::string& initializer) {
+    return std::string(
+        ParseKeptJob(kJob, "job.yaml", "/jobs",
+                     {one_hot, "model={kind: mlp, hidden: [2]}",
+                      absl::StrCat("tables={x: {initializer: {kind: file, ", initializer, "}}}")})
+            .status()
+            .message());
+  };
+  CHECK_THAT(of_table("path: ~/rows.npz, words: words.txt"),
+             Contains("tables.x.initializer.path: \"~/rows.npz\": '~' is not expanded"));
+  CHECK_THAT(of_table("path: rows.npz, words: ~/words.txt"),
+             Contains("tables.x.initializer.words: \"~/words.txt\": '~' is not expanded"));
+  constexpr char kText[] = "dataset: {path: a.txt, format: text}\nmodel: {kind: word2vec}\n";
+  for (const char* key : {"word_similarity", "analogies"}) {
+    const std::string set = absl::StrCat("evaluate.", key, "=~/words.txt");
+    CHECK_THAT(std::string(ParseKeptJob(kText, "job.yaml", "/jobs", {set}).status().message()),
+               Contains(absl::StrCat("evaluate.", key, ": \"~/words.txt\": '~' is not expanded")));
+  }
   for (const char* good :
        {"dataset.path=s3://bucket/a.csv", "dataset.path=a~b/~c.csv", "dataset.path=/x/a:b.csv"}) {
     INFO(good);
