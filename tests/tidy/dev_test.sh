@@ -134,6 +134,11 @@ END
 #!/usr/bin/env bash
 echo $$ >"$FAKE/job.pid"
 printf '%s\n' "$@" >"$FAKE/args"
+if [[ -n ${FAKE_KILLS:-} ]]; then
+  pid=$(cat "$FAKE/$FAKE_KILLS.pid")
+  kill -KILL "$pid"
+  while kill -0 "$pid" 2>/dev/null; do :; done
+fi
 [[ -z ${FAKE_TABLE:-} ]] || printf '\nchaos\n%s\n' "$FAKE_TABLE"
 [[ -n ${FAKE_WAITS:-} ]] || exit "${FAKE_CODE:-0}"
 sleep 600 &
@@ -199,7 +204,16 @@ worker: ["127.0.0.1:41000","127.0.0.1:41001"]' "$(grep -v '^#' "$tmp/tree/build/
   FAKE_DEAF=coxswain-ps-1 quickstart
   equal "a daemon deaf to SIGTERM: exit code" 0 $?
   check "a daemon deaf to SIGTERM is killed" none_left
+  equal "a daemon deaf to SIGTERM: what is said beside what ./dev says" "" "$(not_by_dev)"
+
+  FAKE_KILLS=coxswain-worker-0 quickstart
+  equal "a daemon that is killed: exit code" 0 $?
+  check "a daemon that is killed is named" contains "worker-0 had ended by itself" "$(cat "$tmp/out")"
+  equal "a daemon that is killed: what is said beside what ./dev says" "" "$(not_by_dev)"
 }
+
+# Lines of the last quickstart that ./dev has not said.
+not_by_dev() { grep -v '^==> ' "$tmp/out"; }
 
 # interrupted SIGNAL: starts a job that does not end, sends the signal to ./dev; sets $code.
 interrupted() {
