@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "coordinator/api/catalog.h"
+#include "coordinator/api/check_options.h"
 #include "coordinator/api/cluster_identity.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/api/wait_reporter.h"
@@ -111,6 +112,7 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
 
 absl::StatusOr<Cluster> Cluster::Connect(const cluster::ClusterConfig& config,
                                          const ClusterOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
   RETURN_IF_ERROR(
       CheckCounts(static_cast<int>(config.ps.size()), static_cast<int>(config.workers.size())));
   ASSIGN_OR_RETURN(net::Secret secret, net::FindSecret({options.secret_file, options.insecure}));
@@ -128,6 +130,7 @@ absl::StatusOr<Cluster> Cluster::Connect(const std::string& file, const ClusterO
 
 absl::StatusOr<Cluster> Cluster::InProcess(int num_ps, int num_workers,
                                            const ClusterOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
   RETURN_IF_ERROR(CheckCounts(num_ps, num_workers));
   RETURN_IF_ERROR(env::CheckAddressSpace());
   auto state = std::make_shared<ClusterState>(options.threads);
@@ -140,6 +143,7 @@ absl::StatusOr<Cluster> Cluster::InProcess(int num_ps, int num_workers,
 }
 
 absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers, const ClusterOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
   RETURN_IF_ERROR(CheckCounts(num_ps, num_workers));
   RETURN_IF_ERROR(env::CheckAddressSpace());
   std::string directory = options.daemon_directory;

@@ -149,6 +149,8 @@ struct ClusterEvent {
   std::string message;
 };
 
+// Whatever starts a cluster refuses negative numbers and times, and zeros where none is said to be
+// a choice, with InvalidArgument.
 struct ClusterOptions {
   int closures_in_flight = 3;  // per worker
   absl::Duration lease = absl::Seconds(2);
