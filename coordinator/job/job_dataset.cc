@@ -11,6 +11,7 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/job_words.h"
 #include "coordinator/job/join_keys.h"
+#include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
 
 namespace coxswain::job {
@@ -354,12 +355,14 @@ bool ReadFeatures(const JobReader& reader) {
     const std::string name = views[i].String("name");
     const std::string path = absl::StrCat("features.", name);
     if (!IsName(name) || name == "label" || name == "known") {
-      reader.Error(
-          name.find('.') == std::string::npos ? path : "features",
-          absl::StrCat(
-              "wanted a name of letters, digits, '_' and '-' other than 'label' and 'known'; "
-              "found '",
-              name, "'"));
+      std::string wanted = absl::StrCat("wanted a name of ", kNameCharacters,
+                                        " other than 'label' and 'known'; found '", name, "'");
+      if (!views[i].Has("column")) {
+        absl::StrAppend(&wanted,
+                        "; a column may have any name: {name: NAME, column: ", data::Quoted(name),
+                        "}");
+      }
+      reader.Error(name.find('.') == std::string::npos ? path : "features", wanted);
       good = false;
       continue;
     }

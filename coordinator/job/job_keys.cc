@@ -52,8 +52,10 @@ const SchemaSection& DatasetSchema() {
 }
 
 constexpr SchemaKey kFeatureKeys[] = {
-    SchemaKey(kString, "name", nullptr,
-              "letters, digits, `_` and `-`; the model and `tables` use it"),
+    SchemaKey(
+        kString, "name", nullptr,
+        "letters without accents, digits, `_` and `-`; the model and `tables` use it; a column "
+        "may have any name, see `column`"),
     SchemaKey(kChoice, "kind", nullptr,
               "a number; one of many values; several numbers; the other values that came with the "
               "same group; the combination of several features' values; or which range a number "
@@ -202,9 +204,10 @@ constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 const SchemaSection& LossSchema();
 
 constexpr SchemaKey kLabelsKeys[] = {
-    Field<proto::LabelSpec>(kString, "name", nullptr,
-                            "letters, digits, `_` and `-`: what the task is called, as in the "
-                            "metric `click/auc`"),
+    Field<proto::LabelSpec>(
+        kString, "name", nullptr,
+        "letters without accents, digits, `_` and `-`: what the task is called, "
+        "as in the metric `click/auc`"),
     Field<proto::LabelSpec>(kString, "column", nullptr,
                             "the column with the label, a number, as in `label`"),
     SchemaKey(kString, "positive", "", "as in `label`"),
@@ -723,7 +726,7 @@ constexpr SchemaKey kClusterKeys[] = {
 constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
 
 constexpr SchemaKey kFileKeys[] = {
-    SchemaKey(kString, "name", "=the file's name", "letters, digits, `_` and `-`"),
+    SchemaKey(kString, "name", "=the file's name", "letters without accents, digits, `_` and `-`"),
     SchemaKey(kSection, "dataset", nullptr, "the files").Of(&DatasetSchema),
     SchemaKey(kSections, "features",
               "=libsvm: the feature `features`; criteo: `I1`..`I13` as log1p and `C1`..`C26`; "

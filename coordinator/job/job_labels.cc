@@ -221,8 +221,10 @@ void ReadTasks(const JobReader& reader) {
   for (const SectionView& view : views) {
     const std::string name = view.String("name");
     if (!IsName(name) || name == "weight") {
-      reader.Error("labels", absl::StrCat("wanted a name of letters, digits, '_' and '-' other ",
-                                          "than 'weight'; found '", name, "'"));
+      const std::string path = absl::StrCat("labels.", name);
+      reader.Error(name.find('.') == std::string::npos ? path : "labels",
+                   absl::StrCat("wanted a name of ", kNameCharacters,
+                                " other than 'weight'; found '", name, "'"));
     } else if (!names.insert(name).second) {
       reader.Error(absl::StrCat("labels.", name),
                    absl::StrCat("a second label of the name '", name, "'"));

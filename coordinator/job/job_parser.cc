@@ -36,8 +36,8 @@ void ReadName(const JobReader& reader) {
   if (!reader.file.Has("name") || !reader.Good("name")) return;
   reader.job->name = reader.file.String("name");
   if (!IsName(reader.job->name)) {
-    reader.Error("name", absl::StrCat("wanted letters, digits, '_' and '-'; found '",
-                                      reader.job->name, "'"));
+    reader.Error("name",
+                 absl::StrCat("wanted ", kNameCharacters, "; found '", reader.job->name, "'"));
   }
 }
 

@@ -52,7 +52,9 @@ void CheckDeterministic(const JobReader& reader);  // train.deterministic, when 
 
 void CheckFollow(const JobReader& reader);  // dataset.follow, once all else is read
 
-// Letters, digits, '_' and '-', at least one.
+// Names of jobs, features and labels stand in keys, in names of metrics and in names of files.
+constexpr char kNameCharacters[] = "letters without accents, digits, '_' and '-'";
+// These, at least one.
 bool IsName(absl::string_view name);
 
 // The loss that a model has when the file names none.

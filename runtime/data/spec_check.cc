@@ -376,8 +376,10 @@ absl::Status CheckNamedLabels(const DatasetSpec& spec) {
   for (const proto::LabelSpec& label : spec.labels()) {
     // "label.weight" is that of the label without a name.
     if (!IsPlainName(label.name()) || label.name() == "weight") {
-      return Invalid("labels: wanted a name of letters, digits, '_' and '-' other than 'weight', ",
-                     "found ", Quoted(label.name()));
+      return Invalid(
+          "labels: wanted a name of letters without accents, digits, '_' and '-' other than "
+          "'weight', ",
+          "found ", Quoted(label.name()));
     }
     if (!seen.insert(label.name()).second) {
       return Invalid("two labels are named ", Quoted(label.name()));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/job/loss_kind.h"
 
@@ -44,6 +45,27 @@ std::vector<std::string> MetricNames(const std::string& text) {
   std::vector<std::string> names;
   for (const MetricSpec& metric : job->evaluate.metrics) names.push_back(metric.name);
   return names;
+}
+
+TEST_CASE("labels and features: their names have no accents, and their columns may") {
+  const std::string labels =
+      "labels:\n  - {name: käufe, column: käufe}\n  - {name: b, column: c}\n";
+  CHECK_THAT(ErrorOf(Text(labels)),
+             Contains("labels.käufe: wanted a name of letters without accents, digits, '_' and '-' "
+                      "other than 'weight'; found 'käufe'"));
+  const std::string file = absl::StrReplaceAll(Text(kTwo), {{"name: age", "name: größe"}});
+  CHECK_THAT(ErrorOf(file),
+             Contains("features.größe: wanted a name of letters without accents, digits, '_' and "
+                      "'-' other than 'label' and 'known'; found 'größe'; a column may have any "
+                      "name: {name: NAME, column: \"größe\"}"));
+  const auto named = ParseJob(
+      absl::StrReplaceAll(
+          Text(kTwo), {{"name: age", "name: size, column: größe"}, {"column: s", "column: übrig"}}),
+      "job.yaml");
+  INFO(named.status().message());
+  REQUIRE(named.ok());
+  CHECK(named->dataset.features(0).column() == "größe");
+  CHECK(named->dataset.labels(1).column() == "übrig");
 }
 
 TEST_CASE("labels: each has a column, a loss, a weight of rows and one of the loss") {
