@@ -69,9 +69,14 @@ absl::Status UseVectors(const SavedFlags& from, model::NamedRows* table) {
 
 absl::StatusOr<model::NamedRows> OpenTable(const SavedFlags& from, const std::string& name) {
   ASSIGN_OR_RETURN(model::SavedSource source, OpenSaved(from));
-  if (!from.verified) RETURN_IF_ERROR(model::VerifySource(source));
+  const bool verify = !from.verified;
+  if (verify && source.is_checkpoint()) RETURN_IF_ERROR(model::VerifySource(source));
   if (source.is_checkpoint()) RETURN_IF_ERROR(model::NameRows(from.checkpoint_dir, &source));
   ASSIGN_OR_RETURN(auto table, model::NamedRows::Open(source, name));
+  if (verify && !source.is_checkpoint()) {  // no more of it than is read
+    ASSIGN_OR_RETURN(const model::SavedRows rows, source.Open(table.table()));
+    RETURN_IF_ERROR(rows.Verify());
+  }
   RETURN_IF_ERROR(UseVectors(from, &table));
   return table;
 }

@@ -113,7 +113,7 @@ absl::StatusOr<job::JobSpec> ReadKeptJob(const std::string& directory, const Man
 }
 
 absl::Status VerifySource(const SavedSource& source) {
-  if (!source.is_checkpoint()) return absl::OkStatus();
+  if (!source.is_checkpoint()) return source.VerifyModel();
   const auto files = env::NewRealFileSystem();
   ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
                    checkpoint::ReadManifest(files.get(), source.path()));

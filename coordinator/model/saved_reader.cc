@@ -13,6 +13,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/data/names.h"
 #include "runtime/env/file_system.h"
 
@@ -165,6 +166,19 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
     source.pieces_.push_back(std::move(pieces));
   }
   return source;
+}
+
+absl::Status SavedSource::VerifyModel() const {
+  const auto verify = [](const checkpoint::RowFiles::File& file) -> absl::Status {
+    if (!file.has_crc32) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const auto reader, checkpoint::SafetensorsReader::Open(file.path));
+    return reader.Verify(file.bytes, file.crc32);
+  };
+  for (const Pieces& of : pieces_) {
+    for (const Piece& piece : of.pieces) RETURN_IF_ERROR(verify(piece.whole));
+    RETURN_IF_ERROR(verify(of.slots));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& directory,

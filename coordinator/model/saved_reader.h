@@ -191,6 +191,9 @@ class SavedSource {
   // Opens the variable's files and checks their headers against the manifest. Errors: as Find;
   // DataLoss.
   absl::StatusOr<SavedRows> Open(const std::string& name) const;
+  // Reads all files of a model and holds them against their checksums. Errors: DataLoss naming the
+  // file; those of reading.
+  absl::Status VerifyModel() const;
   // Nullopt for a variable without optimizer, and one that was saved without slots. Errors: as
   // Find.
   absl::StatusOr<std::optional<SavedOptimizer>> OptimizerOf(const std::string& name) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -283,6 +284,12 @@ absl::Status Recommender::ScoreAll(absl::Span<const Whom> users, const Recommend
     if (!options.include_known) left_out = users[i].known;
     std::sort(left_out.begin(), left_out.end());
     all->push_back(predictor_->Best(scores, static_cast<int64_t>(i), options.top, left_out));
+    // What is no number is the worst, so all the others are none, too.
+    if (!all->back().empty() && !std::isfinite(all->back().front().score)) {
+      return absl::DataLossError(
+          absl::StrCat("the best score that a user has for an item is ", all->back().front().score,
+                       ": wanted a number, so the model has values that are none"));
+    }
   }
   return absl::OkStatus();
 }

@@ -103,23 +103,35 @@ absl::StatusOr<Listed> List(const std::string& path) {
   return Listed{std::move(files)};
 }
 
-absl::Status Expand(google::protobuf::RepeatedPtrField<std::string>* paths) {
-  google::protobuf::RepeatedPtrField<std::string> files;
-  for (const std::string& path : *paths) {
-    ASSIGN_OR_RETURN(const Listed of_path, List(path));
-    for (const std::string& file : of_path.files) *files.Add() = file;
-    if (of_path.directories > 0) LogWarning(path, ": ", NotRead(of_path.directories));
-  }
-  paths->Swap(&files);
-  return absl::OkStatus();
-}
-
 // What is the same for all names of a file, where there is one.
 std::string IdentityOf(const std::string& path) {
   struct stat status {};
   if (env::IsRemotePath(path) || stat(path.c_str(), &status) != 0) return path;
   // Not every file system has numbers of files that are their own.
   return absl::StrCat(status.st_dev, ":", status.st_ino, ":", status.st_size);
+}
+
+// Errors: also InvalidArgument for a file that is there twice, under whatever name: its examples
+// would be used twice, and of those that are held out, the others trained on.
+absl::Status Expand(google::protobuf::RepeatedPtrField<std::string>* paths) {
+  google::protobuf::RepeatedPtrField<std::string> files;
+  absl::flat_hash_map<std::string, std::string> names;  // by identity
+  for (const std::string& path : *paths) {
+    ASSIGN_OR_RETURN(const Listed of_path, List(path));
+    for (const std::string& file : of_path.files) {
+      const auto [known, is_new] = names.emplace(IdentityOf(file), file);
+      if (!is_new) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            file, " is among the files twice",
+            known->second == file ? "" : absl::StrCat(" (the other time as ", known->second, ")"),
+            ": wanted each file once"));
+      }
+      *files.Add() = file;
+    }
+    if (of_path.directories > 0) LogWarning(path, ": ", NotRead(of_path.directories));
+  }
+  paths->Swap(&files);
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -496,6 +497,32 @@ model: {kind: logistic_regression}
   CAPTURE(all.out, all.err);
   CHECK_THAT(all.out, Contains("films.csv by film: has all 2,500 rows\n") &&
                           Contains("studios.csv by studio: has all 2,500 rows\n"));
+}
+
+TEST_CASE("a saved model whose files were altered is not used, and the file is named", "[saved]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model");
+  Train(job, model, {"--set", "train.epochs=2"});
+  for (const std::string altered : {"user", "item"}) {
+    const std::string file = absl::StrCat(model, "/", altered, ".safetensors");
+    std::ifstream in(file, std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    std::string other = bytes;
+    other[other.size() - 7] ^= 1;  // a number stays a number
+    files.Write(absl::StrCat("model/", altered, ".safetensors"), other);
+    std::vector<std::vector<std::string>> commands = {
+        {"train", job, "--in-process", "--quiet", "--init-from", model},
+        {"eval", "--model-dir", model}};
+    if (altered == "item")
+      commands.push_back({"nearest", "--model-dir", model, "--table", "item", "i1"});
+    for (const std::vector<std::string>& command : commands) {
+      const auto result = Coxswain(command);
+      CAPTURE(altered, command[0], result.out, result.err);
+      CHECK(result.code == 3);
+      CHECK_THAT(result.err, Contains(file) && Contains("altered"));
+    }
+    files.Write(absl::StrCat("model/", altered, ".safetensors"), bytes);
+  }
 }
 
 }  // namespace

@@ -73,8 +73,12 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   }
   const env::RandomAccessFile& from = copy == nullptr ? *file : copy->file();
   const auto offset = static_cast<uint64_t>(block.offset());
+  // Of what was read from the copy, that may be what has changed.
+  const auto altered = [&] {
+    return copy == nullptr ? changed() : data.unpacked->Damaged(path, indexed);
+  };
   if (offset > from.size() || static_cast<uint64_t>(block.bytes()) > from.size() - offset) {
-    return changed();
+    return altered();
   }
   std::vector<char>& bytes = read.bytes;
   bytes.resize(static_cast<size_t>(block.bytes()));
@@ -89,7 +93,7 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   }
   StreamHash hash;
   hash.Update(absl::string_view(bytes.data(), bytes.size()));
-  if (hash.Finish() != block.hash()) return changed();
+  if (hash.Finish() != block.hash()) return altered();
   if (const std::string& beside = data.beside[static_cast<size_t>(block.file())]; !beside.empty()) {
     const int64_t first = block.line() - 1, all = static_cast<int64_t>(beside.size());
     if (first < 0 || first > all || block.rows() > all - first) return changed();

@@ -134,6 +134,8 @@ absl::StatusOr<std::shared_ptr<const SharedCopy>> SharedCopies::Open(const Wante
       "wanted more than ", BytesText(most_bytes_), " (dataset.cache_size)"));
 }
 
+void SharedCopies::Remove(const std::string& name) const { unlink(PathOf(name).c_str()); }
+
 std::shared_ptr<const SharedCopy> SharedCopies::OpenExisting(const Wanted& wanted) const {
   const std::string path = PathOf(wanted.name);
   const int lock = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);

@@ -65,6 +65,8 @@ class SharedCopies {
   // For `write`, which knows by now how large it becomes: removes copies that nobody reads until
   // there is room. Errors: ResourceExhausted, with what else would help.
   absl::Status MakeRoom(int64_t bytes, const std::string& name, absl::string_view or_else) const;
+  // Removes the copy's name; those who have it open keep it.
+  void Remove(const std::string& name) const;
 
  private:
   std::shared_ptr<const SharedCopy> OpenExisting(const Wanted& wanted) const;

@@ -23,7 +23,7 @@ constexpr size_t kChunk = size_t{1} << 20;
 absl::StatusOr<UnpackedFiles::File> UnpackedFiles::Open(const std::string& path,
                                                         const proto::IndexedFile& indexed) {
   absl::MutexLock lock(&mu_);
-  if (const auto found = opened_.find(path); found != opened_.end()) return found->second;
+  if (const auto found = opened_.find(path); found != opened_.end()) return found->second.file;
   if (!copies_.has_directory()) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, ": it is packed, and there is no directory for an unpacked copy: wanted ",
@@ -46,7 +46,21 @@ absl::StatusOr<UnpackedFiles::File> UnpackedFiles::Open(const std::string& path,
   };
   wanted.write = [&](int copy) { return Unpack(path, indexed, wanted.name, copy); };
   ASSIGN_OR_RETURN(File copy, copies_.Open(wanted));
-  return opened_.emplace(path, std::move(copy)).first->second;
+  return opened_.emplace(path, Opened{std::move(copy), wanted.name}).first->second.file;
+}
+
+absl::Status UnpackedFiles::Damaged(const std::string& path, const proto::IndexedFile& indexed) {
+  RETURN_IF_ERROR(CheckUnchanged(path, indexed, /*same_machine=*/false));
+  absl::MutexLock lock(&mu_);
+  const auto found = opened_.find(path);
+  std::string copy = "its unpacked copy";
+  if (found != opened_.end()) {
+    copies_.Remove(found->second.name);
+    absl::StrAppend(&copy, " ", copies_.PathOf(found->second.name));
+    opened_.erase(found);
+  }
+  return absl::DataLossError(absl::StrCat(
+      path, ": ", copy, " was altered; it is removed: the next run makes another one"));
 }
 
 absl::Status UnpackedFiles::Unpack(const std::string& path, const proto::IndexedFile& indexed,

@@ -30,14 +30,22 @@ class UnpackedFiles {
   // changed, or there is no directory for copies; DataLoss for a damaged or torn file; those of
   // SharedCopies and RandomAccessFile.
   absl::StatusOr<File> Open(const std::string& path, const proto::IndexedFile& indexed);
+  // What is in the opened copy is not what was indexed. Where the compressed file is as it was, the
+  // copy is removed, so that another one is made, and the error is DataLoss, which says so; else it
+  // is FailedPrecondition, as of Open. Others who have it open keep it.
+  absl::Status Damaged(const std::string& path, const proto::IndexedFile& indexed);
 
  private:
+  struct Opened {
+    File file;
+    std::string name;
+  };
   absl::Status Unpack(const std::string& path, const proto::IndexedFile& indexed,
                       const std::string& name, int copy) const;
 
   const SharedCopies copies_;
   absl::Mutex mu_;
-  std::map<std::string, File> opened_ ABSL_GUARDED_BY(mu_);  // by path
+  std::map<std::string, Opened> opened_ ABSL_GUARDED_BY(mu_);  // by path
 };
 
 }  // namespace coxswain::data

@@ -86,6 +86,36 @@ TEST_CASE("file list: a test file that is a training file is an error, whatever 
   }
 }
 
+TEST_CASE("file list: a file that is listed twice is an error, whatever it is called") {
+  DataFiles files;
+  namespace fs = std::filesystem;
+  fs::create_directory(files.Path("d"));
+  files.Write("d/a.csv", "x\n1\n");
+  files.Write("d/b.csv", "x\n1\n");
+  fs::create_symlink(files.Path("d/b.csv"), files.Path("link.csv"));
+  const auto listed = [&](const Strings& paths, bool test) {
+    proto::DatasetSpec spec;
+    for (const std::string& path : paths) {
+      if (test) {
+        spec.mutable_split()->add_test_paths(files.Path(path));
+      } else {
+        spec.add_paths(files.Path(path));
+      }
+    }
+    return WithFiles(spec).status();
+  };
+  const bool test = GENERATE(false, true);
+  CHECK(listed({"d/a.csv", "link.csv"}, test).ok());
+  for (const Strings& paths : {Strings{"d/b.csv", "d/b.csv"},
+                               {"d/*.csv", "d/b*"},
+                               {"d", "link.csv"},
+                               {"d/b.csv", "d/../d/b.csv"}}) {
+    const absl::Status status = listed(paths, test);
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK_THAT(std::string(status.message()), Contains("is among the files twice"));
+  }
+}
+
 TEST_CASE("file list: a data set is made of them in their order") {
   DataFiles files;
   std::filesystem::create_directory(files.Path("d"));

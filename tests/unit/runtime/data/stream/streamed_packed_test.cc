@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
@@ -83,6 +84,28 @@ TEST_CASE("streaming: a packed file is unpacked once, into a directory of the us
   REQUIRE(stat(copies.begin()->c_str(), &second) == 0);
   CHECK(Copies(files) == copies);
   CHECK(first.st_ino == second.st_ino);
+}
+
+TEST_CASE(
+    "streaming: an unpacked copy that was altered is told and made anew, its file is not blamed") {
+  DataFiles files;
+  const auto spec = Streamed(files, Spec(files.WriteGzip("a.csv.gz", Rows(500))), 100);
+  REQUIRE(ReadAt(*MustLoad(spec), 400).ok());
+  const std::string copy = *Copies(files).begin();
+  {
+    std::fstream file(copy, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(fs::file_size(copy) / 2));
+    file.put('#');
+  }
+  const auto read = [](const Dataset& data) {
+    return data.Read({Part::kTraining, 0, 0, 500}).status();
+  };
+  const absl::Status altered = read(*MustLoad(spec));
+  CHECK(altered.code() == absl::StatusCode::kDataLoss);
+  CHECK_THAT(std::string(altered.message()),
+             Contains("a.csv.gz: its unpacked copy " + copy + " was altered"));
+  CHECK(Copies(files).empty());
+  CHECK(read(*MustLoad(spec)).ok());
 }
 
 TEST_CASE("streaming: who reads ahead has its packed files unpacked when it has opened them") {
