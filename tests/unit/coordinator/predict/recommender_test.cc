@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -16,6 +19,7 @@
 #include "absl/strings/str_replace.h"
 #include "coordinator/predict/raw_rows.h"
 #include "nlohmann/json.hpp"
+#include "runtime/checkpoint/crc32.h"
 #include "tests/testing/saved_jobs.h"
 
 namespace coxswain::predict {
@@ -131,6 +135,43 @@ TEST_CASE("recommend: a matrix_factorization suggests what it predicts best", "[
       }
     }
   }
+}
+
+// As if it had been saved so: with its checksum.
+void MakeFirstNumberNan(const std::string& directory, const std::string& variable) {
+  const auto read = [](const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string path = directory + "/model.json";
+  auto manifest = nlohmann::ordered_json::parse(read(path));
+  for (auto& entry : manifest["variables"]) {
+    if (entry["name"] != variable) continue;
+    const std::string table = absl::StrCat(directory, "/", entry["file"].get<std::string>());
+    std::string bytes = read(table);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    uint64_t header;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    std::memcpy(bytes.data() + sizeof(header) + header, &nan, sizeof(nan));
+    std::ofstream(table, std::ios::binary) << bytes;
+    entry["crc32"] = checkpoint::Crc32(0, bytes.data(), bytes.size());
+  }
+  std::ofstream(path) << manifest.dump();
+}
+
+TEST_CASE("recommend: scores that are no numbers are an error, not an order", "[predict]") {
+  const DataFiles files;
+  const SavedJob saved = Save(files, Factorization(", biases: false", ""));
+  MakeFirstNumberNan(saved.directory, "user");
+  const auto recommender = Must(Recommender::Load(saved.directory));
+  const std::vector<std::string>& users = *Must(recommender->Users());
+  const auto last = Must(recommender->User(users.back()));
+  CHECK(recommender->RecommendTo({&last, 1}, {.top = 3}).ok());
+  const auto first = Must(recommender->User(users.front()));
+  const absl::Status refused = recommender->RecommendTo({&first, 1}, {.top = 3}).status();
+  INFO(refused.ToString());
+  CHECK(absl::IsDataLoss(refused));
+  CHECK_THAT(std::string(refused.message()), Contains("is nan: wanted a number"));
 }
 
 TEST_CASE("recommend: a matrix_factorization suggests the same on a cluster", "[predict]") {

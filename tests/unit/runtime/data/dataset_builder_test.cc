@@ -17,7 +17,8 @@ TEST_CASE("dataset builder: weights, vectors, parts and streaming are those of t
   for (int i = 0; i < 200; ++i) csv += "1,0.5 2,3,1\n";
   const std::string path = files.Write("a.csv", csv);
   DatasetBuilder builder = Csv(path);
-  builder.Numeric("x").Vector("v", 2).Label("y").Weight("w").File(path).Split(0.1, 0.2).Shuffle(7);
+  builder.Numeric("x").Vector("v", 2).Label("y").Weight("w").File(files.Write("b.csv", csv));
+  builder.Split(0.1, 0.2).Shuffle(7);
   proto::DatasetSpec spec = builder.Streamed(1 << 20).options().spec;
   spec.mutable_stream()->set_cache_directory(files.Path("cache"));
   const auto data = MustLoad(spec);
