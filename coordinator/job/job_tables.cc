@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/optimizer_schema.h"
 #include "kernels/optimizers/adam.h"
@@ -209,17 +210,32 @@ void CompleteSchedule(int64_t steps, proto::OptimizerSpec* optimizer) {
   schedule->set_decay_steps(std::max<int64_t>(1, steps - schedule->warmup_steps()));
 }
 
-// Parameter servers would refuse it, later.
+// Why parameter servers would refuse it in the memory of a GPU, later; empty: they would not.
+std::string NotOnGpu(const JobSpec& job, const TableSpec& table) {
+  if (table.dtype != DType::kF32) return "rows in bf16 are kept on the host";
+  if (!table.trainable) return "";
+  if (table.optimizer.kind() == kernels::AdamOptimizer::kKind) {
+    return "the optimizer adam moves all rows in each step, and tables that it updates are kept on "
+           "the host; lazy_adam moves those of a batch";
+  }
+  if (job.model->UpdatesAllRows(job, table)) {
+    return absl::StrCat("the loss ", KindOf(*job.loss).name, " moves all rows of the table '",
+                        table.name, "' in each step, and such tables are kept on the host");
+  }
+  return "";
+}
+
+// The key to be changed is the table's own, whichever says that it is to be there.
 void CheckForGpu(const JobReader& reader, const TableSpec& table) {
   if (table.device != "gpu") return;
-  const bool moves_all = table.optimizer.kind() == kernels::AdamOptimizer::kKind;
-  const char* const why = table.dtype != DType::kF32 ? "rows in bf16 are kept on the host"
-                          : table.trainable && moves_all
-                              ? "the optimizer adam moves all rows in each step, and tables that "
-                                "it updates are kept on the host; lazy_adam moves those of a batch"
-                              : nullptr;
-  if (why == nullptr) return;
-  reader.Error(absl::StrCat("tables.", table.name, ".device"), absl::StrCat("gpu: ", why));
+  const std::string why = NotOnGpu(*reader.job, table);
+  if (why.empty()) return;
+  const std::string key = absl::StrCat("tables.", table.name, ".device");
+  const std::string all = "parameter_servers.table_device";
+  const bool by_all = reader.job->locations.count(key) == 0;
+  reader.problems->Add(key, reader.job->Where(by_all ? all : key),
+                       absl::StrCat(key, by_all ? absl::StrCat(" (by ", all, ")") : "",
+                                    ": gpu: ", why, by_all ? "; wanted cpu for this one" : ""));
 }
 
 }  // namespace

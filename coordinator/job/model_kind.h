@@ -65,6 +65,9 @@ class ModelSpec {
   virtual void Complete(const JobReader& reader) = 0;
   // The tables, in the order in which they are created and shown.
   virtual std::vector<TableUse> Tables() const = 0;
+  // Whether each step of training has gradients of all rows of this one of the job's tables, and
+  // not only of those that its batch looks up. `job` is the one whose model this is.
+  virtual bool UpdatesAllRows(const JobSpec& job, const TableSpec& table) const;
   // Number of classes; labels are 0..classes-1. 1: a label is a number, or 0 or 1.
   virtual int64_t classes() const { return 1; }
   // For models that do not predict a label: the feature whose values they predict.

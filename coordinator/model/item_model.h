@@ -19,6 +19,10 @@ inline constexpr job::PredictionKind kRanks[] = {job::PredictionKind::kRank};
 class ItemModel : public job::ModelSpec, public ProductModel {
  public:
   std::string product_item() const override { return item(); }
+  // Of the item's vectors and biases, where the loss looks at all of them.
+  bool UpdatesAllRows(const job::JobSpec& job, const job::TableSpec& table) const override {
+    return job.loss->against() == job::Against::kAll && table.feature == item();
+  }
   // The vectors of the batch's users, f32 [B, dim].
   virtual Output User(FunctionBuilder& f, const ModelParts& parts) const = 0;
   // Items by their rows of the item's table, f32 [N, ...], and by the ids of these, i64 [N]; an

@@ -75,6 +75,7 @@ std::string UserOf(const JobSpec& job) {
 
 bool MeasuresRanks(const JobSpec& job) { return job.dataset.has_known_items(); }
 
+bool ModelSpec::UpdatesAllRows(const JobSpec&, const TableSpec&) const { return false; }
 InputsByVariable ModelSpec::Inputs(const JobSpec&) const { return {}; }
 absl::Status ModelSpec::CreateVariables(model::ModelParts*) const { return absl::OkStatus(); }
 

@@ -53,5 +53,36 @@ TEST_CASE("job: tables that cannot be in a GPU's memory, and devices that are no
             .empty());
 }
 
+// A model of items, with the loss.
+std::string Items(const std::string& loss, const std::string& more) {
+  return absl::StrCat(
+      "dataset: {path: a.csv}\nfeatures:\n  - {name: user, kind: categorical}\n"
+      "  - {name: item, kind: categorical}\n"
+      "model: {kind: two_tower, user: {features: user}, item: {feature: item}}\nloss: {kind: ",
+      loss, "}\n", more);
+}
+
+TEST_CASE("job: a loss over all items wants the items' tables on the host, by key and line",
+          "[job]") {
+  const auto error = [](const std::string& text, const std::vector<std::string>& sets = {}) {
+    return std::string(ParseJob(text, "j.yaml", sets).status().message());
+  };
+  const std::string one = error(Items("full_softmax", "tables: {item: {device: gpu}}\n"));
+  CHECK(one ==
+        "j.yaml:7:17: tables.item.device: gpu: the loss full_softmax moves all rows of the table "
+        "'item' in each step, and such tables are kept on the host");
+  // The table of the biases, which nobody named, is named with the items' own.
+  const std::string all = error(Items("full_softmax", "parameter_servers: {table_device: gpu}\n"));
+  CHECK_THAT(all, Contains("j.yaml:7:21: tables.item.device (by parameter_servers.table_device)"));
+  CHECK_THAT(all, Contains("j.yaml:7:21: tables.item_bias.device (by parameter_servers"));
+  CHECK_THAT(all, Contains("'item_bias' in each step") && Contains("wanted cpu for this one"));
+  CHECK_THAT(all, !Contains("user"));
+  for (const char* host : {"tables: {item: {device: cpu}, item_bias: {device: cpu}}\n",
+                           "tables: {item: {trainable: false}, item_bias: {device: cpu}}\n"}) {
+    CHECK(error(Items("full_softmax", host), {"parameter_servers.table_device=gpu"}).empty());
+  }
+  CHECK(error(Items("in_batch_softmax", "parameter_servers: {table_device: gpu}\n")).empty());
+}
+
 }  // namespace
 }  // namespace coxswain::job
