@@ -225,6 +225,31 @@ std::string NotOnGpu(const JobSpec& job, const TableSpec& table) {
   return "";
 }
 
+// The key by which late gradients of the table are compensated.
+std::string CompensationKey(const JobSpec& job, const TableSpec& table) {
+  if (!table.optimizer.has_delay_compensation()) return "train.consistency.delay_compensation";
+  const std::string own = absl::StrCat("tables.", table.name, ".optimizer");
+  return absl::StrCat(job.locations.count(own) > 0 ? own : "optimizer.table",
+                      ".delay_compensation");
+}
+
+// What is said for many tables with one key is an error of that key, once.
+void CheckUpdatesForGpu(const JobReader& reader, const TableSpec& table) {
+  if (table.device != "gpu" || !table.trainable) return;
+  const TrainSpec& train = reader.job->train;
+  const auto wrong = [&](const std::string& key) {
+    if (!reader.Good(key)) return;
+    reader.Error(key, absl::StrCat("not for tables in the memory of GPUs, such as '", table.name,
+                                   "'; wanted none, or tables.", table.name, ".device: cpu"));
+  };
+  const proto::OptimizerSpec& optimizer = table.optimizer;
+  const bool compensates = optimizer.has_delay_compensation()
+                               ? optimizer.delay_compensation() != 0
+                               : train.consistency.delay_compensation != 0;
+  if (compensates) wrong(CompensationKey(*reader.job, table));
+  if (train.ema) wrong("train.ema");
+}
+
 // The key to be changed is the table's own, whichever says that it is to be there.
 void CheckForGpu(const JobReader& reader, const TableSpec& table) {
   if (table.device != "gpu") return;
@@ -301,7 +326,10 @@ void ReadTables(const JobReader& reader) {
       ReadInitializer(reader, path, view.Sub("initializer"), static_cast<uint64_t>(seed), &*table);
     }
   }
-  for (const TableSpec& table : job->tables) CheckForGpu(reader, table);
+  for (const TableSpec& table : job->tables) {
+    CheckForGpu(reader, table);
+    CheckUpdatesForGpu(reader, table);
+  }
 }
 
 void ReadPartitioner(const JobReader& reader) {

@@ -84,5 +84,31 @@ TEST_CASE("job: a loss over all items wants the items' tables on the host, by ke
   CHECK(error(Items("in_batch_softmax", "parameter_servers: {table_device: gpu}\n")).empty());
 }
 
+TEST_CASE("job: averages and delay compensation of tables on GPUs are errors of their keys",
+          "[job]") {
+  const auto error = [](const std::string& more, const std::vector<std::string>& sets) {
+    return std::string(ParseJob(Text(more), "j.yaml", sets).status().message());
+  };
+  const std::string gpu = "parameter_servers.table_device=gpu";
+  const std::string none = ": not for tables in the memory of GPUs, such as '";
+  const std::string ema = "train:\n  ema: {decay: 0.9}\n";
+  CHECK(error(ema, {gpu}) == absl::StrCat("j.yaml:9:3: train.ema", none,
+                                          "user'; wanted none, or tables.user.device: cpu"));
+  CHECK(error(ema, {}).empty());
+  const std::string of_all = "train: {consistency: {delay_compensation: 0.1}}\n";
+  CHECK_THAT(error(of_all, {gpu}), Contains("j.yaml:8:23: train.consistency.delay_compensation"));
+  CHECK_THAT(error("optimizer: {table: {kind: sgd, delay_compensation: 0.1}}\n", {gpu}),
+             Contains(absl::StrCat("j.yaml:8:32: optimizer.table.delay_compensation", none)));
+  const std::string of_film = "tables: {film: {optimizer: {kind: sgd, delay_compensation: 0.1}}}\n";
+  CHECK_THAT(error(of_film, {gpu}),
+             Contains(absl::StrCat("j.yaml:8:40: tables.film.optimizer.delay_compensation", none,
+                                   "film'")));
+  // Of tables on the host, of those that nothing moves, and where an optimizer says that it has
+  // none, they may be.
+  CHECK(error(of_film, {gpu, "tables.film.device=cpu"}).empty());
+  CHECK(error(of_film, {gpu, "tables.film.trainable=false"}).empty());
+  CHECK(error(of_all, {gpu, "optimizer.table={kind: sgd, delay_compensation: 0}"}).empty());
+}
+
 }  // namespace
 }  // namespace coxswain::job

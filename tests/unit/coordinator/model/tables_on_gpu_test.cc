@@ -86,9 +86,9 @@ TEST_CASE("tables in a GPU's memory are trained by all models and losses, or ref
   for (const Case& c : kCases) {
     const bool of_words = absl::string_view(c.kind) == "word2vec";
     const std::string text = absl::StrCat(
-        "dataset: {path: ", of_words ? absl::StrCat(words, ", format: text, window: 1, min_count: 1") : visits,
-        "}\n", c.features, c.label, "model: {kind: ", c.kind, c.keys[0] == 0 ? "" : ", ", c.keys,
-        "}\n");
+        "dataset: {path: ",
+        of_words ? absl::StrCat(words, ", format: text, window: 1, min_count: 1") : visits, "}\n",
+        c.features, c.label, "model: {kind: ", c.kind, c.keys[0] == 0 ? "" : ", ", c.keys, "}\n");
     kinds.insert(c.kind);
     for (const job::LossKind* loss : job::LossesOf(*job::FindModelKind(c.kind), 1)) {
       if (loss->prediction == job::PredictionKind::kOrder) continue;  // of queries
