@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <numeric>
 
 #include "absl/algorithm/container.h"
@@ -29,6 +30,7 @@
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/cluster_config.h"
+#include "runtime/device/open_devices.h"
 #include "runtime/function/partition.h"
 #include "runtime/function/place_on_devices.h"
 #include "runtime/graph/op.h"
@@ -135,12 +137,25 @@ absl::StatusOr<function::Partition> OnGpu(const function::Partition& partition) 
   return placed;
 }
 
+absl::Status NothingOnGpu(const job::JobSpec& job) {
+  return config::ConfigurationError(
+      job.train.deterministic
+          ? absl::StrCat(job.Where("train.deterministic"), ": --gpu: with train.deterministic the ",
+                         "workers' parts run on their CPUs")
+          : absl::StrCat(job.Where("train.device"), ": --gpu: with train.device: cpu the workers' ",
+                         "parts run on their CPUs; wanted auto or gpu"));
+}
+
 }  // namespace
 
 int Explain(const ExplainFlags& flags) {
   auto job = ReadJob(flags.job, flags.overrides);
   if (!job.ok()) return Complain(job.status());
+  if (flags.gpu && job->train.device == DeviceChoice::kCpu) return Complain(NothingOnGpu(*job));
   job->train.device = DeviceChoice::kAuto;  // nothing is run, here or elsewhere
+  // Tables that are to be in a GPU's memory are made in one that is none, as on every machine.
+  const bool tables = absl::c_any_of(job->tables, [](const auto& t) { return t.device == "gpu"; });
+  setenv(device::kGpusVariable, tables ? "fake" : "none", /*overwrite=*/1);
   auto cluster = Cluster::InProcess(flags.ps, 1);
   if (!cluster.ok()) return Complain(AsConfiguration(cluster.status()));
   runner::JobRunner runner(*cluster, *std::move(job), runner::RunEvents{});

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
 
@@ -340,6 +342,40 @@ TEST_CASE("explain shows what a GPU gets of a step, and the copies", "[gpu]") {
   CHECK_THAT(gpu.out, Contains("on GPU:0"));
   CHECK_THAT(gpu.out, Contains("= CopyToDevice("));
   CHECK_THAT(gpu.out, Contains("= CopyToHost("));
+}
+
+TEST_CASE("explain shows tables in GPU memory where no GPU is", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  for (const bool gpu : {false, true}) {
+    std::vector<std::string> flags = {"explain", job, "--set", "tables.color.device=gpu"};
+    if (gpu) flags.push_back("--gpu");
+    const auto result = Coxswain(flags, {{"COXSWAIN_GPUS", "none"}});
+    CAPTURE(gpu, result.out, result.err);
+    CHECK(result.code == 0);
+    int looked_up = 0;
+    for (const absl::string_view line : absl::StrSplit(result.out, '\n')) {
+      if (!absl::StrContains(line, "= GatherShard(")) continue;
+      CAPTURE(line);
+      ++looked_up;
+      CHECK(absl::StrContains(line, "on_gpu=true") ==
+            absl::StrContains(line, "variable=\"color\""));
+    }
+    CHECK(looked_up > 1);
+  }
+}
+
+TEST_CASE("explain shows no GPU's part of a job that computes on CPUs", "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  const auto cpu = Coxswain({"explain", job, "--gpu", "--set", "train.device=cpu"});
+  CHECK(cpu.code == 2);
+  CHECK_THAT(cpu.err, Contains("--set train.device=cpu: --gpu: with train.device: cpu the "
+                               "workers' parts run on their CPUs; wanted auto or gpu"));
+  const auto deterministic = Coxswain(
+      {"explain", job, "--gpu", "--set", "train={epochs: 1, batch_size: 32, deterministic: true}"});
+  CHECK(deterministic.code == 2);
+  CHECK_THAT(deterministic.err, Contains("--gpu: with train.deterministic the workers'"));
 }
 
 }  // namespace
