@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
@@ -39,6 +41,14 @@ absl::StatusOr<job::JobSpec> ReadJob(const std::string& path,
   if (!job.ok()) return AsConfiguration(job.status());
   RETURN_IF_ERROR(job::CheckColumns(*job));
   return job;
+}
+
+bool IsGivenBy(const std::vector<std::string>& overrides, const job::JobSpec& job,
+               const std::string& key) {
+  const auto at = job.locations.find(key);
+  return at != job.locations.end() && absl::c_any_of(overrides, [&](const std::string& set) {
+           return at->second == absl::StrCat("--set ", set);
+         });
 }
 
 }  // namespace coxswain::cli

@@ -19,4 +19,9 @@ absl::Status AsUsersMistake(const absl::Status& status);
 absl::StatusOr<job::JobSpec> ReadJob(const std::string& path,
                                      const std::vector<std::string>& overrides);
 
+// Whether one of these `--set` gave the job the key, rather than its file, or an override that a
+// saved job was trained with.
+bool IsGivenBy(const std::vector<std::string>& overrides, const job::JobSpec& job,
+               const std::string& key);
+
 }  // namespace coxswain::cli

@@ -49,16 +49,11 @@ absl::Status CheckEvalReport(const std::string& path, const job::JobSpec& job) {
 }
 
 // Given for this command, the key would have no effect: it is of evaluations while a job trains.
-// (Of a saved job it may be by an override that the model was trained with.)
 absl::Status CheckPartKey(const job::JobSpec& job, const std::vector<std::string>& overrides) {
-  const auto key = job.locations.find("evaluate.part");
-  const bool given = key != job.locations.end() && absl::c_any_of(overrides, [&](const auto& set) {
-                       return key->second == absl::StrCat("--set ", set);
-                     });
-  if (!given) return absl::OkStatus();
-  return config::ConfigurationError(
-      absl::StrCat(key->second, ": evaluate.part is for training and for --follow; --part says ",
-                   "which part a saved model is evaluated on"));
+  if (!IsGivenBy(overrides, job, "evaluate.part")) return absl::OkStatus();
+  return config::ConfigurationError(absl::StrCat(
+      job.Where("evaluate.part"), ": evaluate.part is for training and for --follow; --part says ",
+      "which part a saved model is evaluated on"));
 }
 
 Part PartOf(const EvalFlags& flags, const runner::JobRunner& runner) {
@@ -86,8 +81,7 @@ int Eval(const EvalFlags& flags) {
   }
   const auto report_output = ReportOutput::Open(flags.report);
   if (!report_output.ok()) return Complain(report_output.status());
-  auto job = flags.job.empty() ? ReadSavedJob(kept, flags.overrides, KeptAs(flags.from))
-                               : ReadJob(flags.job, flags.overrides);
+  auto job = ReadEvaluatedJob(flags.job, kept, flags.overrides, KeptAs(flags.from));
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
   if (absl::Status s = CheckPartKey(*job, flags.overrides); !s.ok()) return Complain(s);
   if (absl::Status s = CheckEvalReport(report_output->file(), *job); !s.ok()) {

@@ -68,8 +68,8 @@ absl::StatusOr<sidecar::BestBy> FindMetric(const EvalFlags& flags, const job::Jo
 }
 
 absl::StatusOr<job::JobSpec> ReadFollowedJob(const EvalFlags& flags) {
-  if (!flags.job.empty()) return ReadJob(flags.job, flags.overrides);
-  auto job = ReadSavedJob(model::InputsOf(flags.follow), flags.overrides, model::kSavedInputs);
+  auto job = ReadEvaluatedJob(flags.job, model::InputsOf(flags.follow), flags.overrides,
+                              model::kSavedInputs);
   return job.ok() ? std::move(job) : AsUsersMistake(job.status());
 }
 

@@ -21,6 +21,8 @@
 
 namespace coxswain::cli {
 
+namespace {
+
 absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
                                           const std::vector<std::string>& overrides,
                                           const model::ManifestKind& kind) {
@@ -35,8 +37,6 @@ absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
   return job;
 }
 
-namespace {
-
 absl::Status LoadSaved(const SavedFlags& from, const std::string& inputs,
                        ParameterServerStrategy* strategy) {
   ASSIGN_OR_RETURN(const model::SavedSource source, OpenSaved(from));
@@ -50,6 +50,18 @@ absl::Status LoadSaved(const SavedFlags& from, const std::string& inputs,
 }
 
 }  // namespace
+
+absl::StatusOr<job::JobSpec> ReadEvaluatedJob(const std::string& file, const std::string& directory,
+                                              const std::vector<std::string>& overrides,
+                                              const model::ManifestKind& kind) {
+  ASSIGN_OR_RETURN(job::JobSpec job, file.empty() ? ReadSavedJob(directory, overrides, kind)
+                                                  : ReadJob(file, overrides));
+  const bool wants_gpus = job.train.device == DeviceChoice::kGpu;
+  if (wants_gpus && !IsGivenBy(overrides, job, "train.device")) {
+    job.train.device = DeviceChoice::kAuto;
+  }
+  return job;
+}
 
 absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const SavedFlags& from,
                                       const Where& where) {

@@ -14,11 +14,13 @@
 
 namespace coxswain::cli {
 
-// The job that a model was trained with, or whose inputs these are, as it was then; its data is
-// where it was, too.
-absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
-                                          const std::vector<std::string>& overrides,
-                                          const model::ManifestKind& kind = model::kSavedModel);
+// The job that a model is evaluated with: that of the file, or where there is none, the one that
+// the model was trained with, or whose inputs are in `directory`, as it was then; its data is where
+// it was, too. A machine that evaluates need not have the GPUs of those that trained: to insist on
+// them is for `overrides` alone.
+absl::StatusOr<job::JobSpec> ReadEvaluatedJob(const std::string& file, const std::string& directory,
+                                              const std::vector<std::string>& overrides,
+                                              const model::ManifestKind& kind = model::kSavedModel);
 
 struct OpenedModel {
   std::unique_ptr<runner::JobRunner> runner;

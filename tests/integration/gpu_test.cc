@@ -266,7 +266,7 @@ TEST_CASE("workers and parameter servers whose GPUs fail for good are started ag
   CHECK_THAT(result.err, Contains("ended with code 5"));
 }
 
-TEST_CASE("a model whose tables were in a GPU's memory is evaluated without GPUs", "[gpu]") {
+TEST_CASE("a model that was trained on GPUs, its tables too, is evaluated without GPUs", "[gpu]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kWideDeep), model = files.Path("model");
   std::vector<std::string> train = {"train",          job,           "--in-process", "--set",
@@ -275,14 +275,23 @@ TEST_CASE("a model whose tables were in a GPU's memory is evaluated without GPUs
   const auto trained = Coxswain(train, {{"COXSWAIN_GPUS", "fake"}});
   CAPTURE(trained.out, trained.err);
   REQUIRE(trained.code == 0);
-  for (const std::string where : {"", "--local=1x1"}) {
-    std::vector<std::string> eval = {"eval",  "--model-dir",     model, "--allow-training-rows",
-                                     "--set", "train.device=cpu"};
-    if (!where.empty()) eval.push_back(where);
-    const auto result = Coxswain(eval, {{"COXSWAIN_GPUS", "none"}});
-    CAPTURE(where, result.out, result.err);
+  const auto evaluate = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> eval = {"eval", "--model-dir", model, "--allow-training-rows"};
+    eval.insert(eval.end(), more.begin(), more.end());
+    return Coxswain(eval, {{"COXSWAIN_GPUS", "none"}});
+  };
+  for (const std::string& more : {"", "--local=1x1", job.c_str()}) {
+    const auto result = evaluate(more.empty() ? std::vector<std::string>() : std::vector{more});
+    CAPTURE(more, result.out, result.err);
     CHECK(result.code == 0);
     CHECK_THAT(result.out, Contains("auc"));
+  }
+  // Who insists on GPUs has them, or an error.
+  for (const std::string set : {"train.device=gpu", "train={batch_size: 8, device: gpu}"}) {
+    const auto result = evaluate({"--set", set});
+    CAPTURE(set, result.out);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("is to run on GPUs (train.device: gpu)"));
   }
 }
 
