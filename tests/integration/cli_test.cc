@@ -67,6 +67,32 @@ TEST_CASE("wrong usage ends with code 2 and says what was wanted", "[cli]") {
   }
 }
 
+TEST_CASE("a flag refuses what is no number, and times that would never be over", "[cli]") {
+  const std::vector<std::vector<std::string>> commands = {
+      {"train", "job.yaml", "--in-process", "--connect-timeout"},
+      {"train", "job.yaml", "--in-process", "--checkpoint-every"},
+      {"status", "--cluster", "none.yaml", "--timeout"},
+      {"add-worker", "a:1", "--cluster", "none.yaml", "--timeout"},
+      {"eval", "--follow", "none", "--idle-seconds"},
+      {"serve", "--model-dir", "none", "--index-recall"}};
+  for (std::vector<std::string> arguments : commands) {
+    const std::string flag = arguments.back();
+    arguments.emplace_back();
+    for (const std::string wrong : {"nan", "inf", "1e300", "-1", "x"}) {
+      arguments.back() = wrong;
+      const auto result = Coxswain(arguments);
+      CAPTURE(arguments, result.out, result.err);
+      CHECK(result.code == 2);
+      CHECK_THAT(result.err, StartsWith("error: " + flag + ": wanted a number "));
+      CHECK_THAT(result.err, Contains(", found " + wrong + "\n"));
+    }
+  }
+  CHECK_THAT(Coxswain({"status", "--cluster", "none.yaml", "--timeout", "0"}).err,
+             StartsWith("error: --timeout: wanted a number > 0, at most 1e+09, found 0\n"));
+  CHECK_THAT(Coxswain({"serve", "--model-dir", "none", "--index-recall", "0.4"}).err,
+             StartsWith("error: --index-recall: wanted a number from 0.5 to 1, found 0.4\n"));
+}
+
 TEST_CASE("an unknown key is told with file, line, column and the nearest key", "[cli]") {
   const DataFiles files;
   WriteMatrixFactorization(files);

@@ -17,8 +17,8 @@ void AddClusterChanges(CLI::App& app, Run* run) {
     c->add_option("--cluster", flags->cluster_file, "the cluster file")
         ->required()
         ->type_name("FILE");
-    c->add_option("--timeout", flags->timeout, "how long to wait for the daemons' answers")
-        ->check(CLI::PositiveNumber)
+    CheckTimeout(
+        c->add_option("--timeout", flags->timeout, "how long to wait for the daemons' answers"))
         ->type_name("SECONDS")
         ->capture_default_str();
     AddSecret(c, &flags->secret);

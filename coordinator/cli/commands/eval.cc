@@ -23,10 +23,12 @@ void AddFollowFlags(CLI::App* c, EvalFlags* flags, CLI::Option* follow) {
                   ->type_name("N"));
   with_follow(c->add_flag("--until-finished", flags->until_finished,
                           "with --follow: end when the job's last checkpoint is evaluated"));
-  with_follow(c->add_option("--idle-seconds", flags->idle_seconds,
-                            "with --follow: end when no checkpoint has come for so long")
-                  ->check(CLI::NonNegativeNumber)
-                  ->type_name("SECONDS"));
+  with_follow(
+      CheckSeconds(
+          c->add_option("--idle-seconds", flags->idle_seconds,
+                        "with --follow: end when no checkpoint has come for so long; 0: wait on"))
+          ->type_name("SECONDS")
+          ->capture_default_str());
 }
 
 }  // namespace

@@ -58,10 +58,10 @@ void AddServeCommand(CLI::App& app, Run* run) {
       ->check(CLI::NonNegativeNumber)
       ->type_name("ROWS")
       ->capture_default_str();
-  c->add_option("--index-recall", flags->index_recall,
-                "the share of the ten best that an index must find, as measured; else it is not "
-                "used")
-      ->check(CLI::Range(0.5, 1.0))
+  CheckNumber(c->add_option("--index-recall", flags->index_recall,
+                            "the share of the ten best that an index must find, as measured; else "
+                            "it is not used"),
+              0.5, 1)
       ->type_name("SHARE")
       ->capture_default_str();
   c->add_flag("--verify", flags->verify,

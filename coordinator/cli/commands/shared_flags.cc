@@ -1,9 +1,24 @@
 #include "coordinator/cli/commands/shared_flags.h"
 
+#include <limits>
+
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 namespace coxswain::cli {
 namespace {
+
+constexpr double kMostSeconds = 1e9;  // 31 years; sums of such times do not overflow
+
+// `wanted`: the range in words.
+CLI::Option* Check(CLI::Option* option, double least, double most, const std::string& wanted) {
+  return option->check([=](const std::string& text) {
+    double number = 0;
+    if (absl::SimpleAtod(text, &number) && number >= least && number <= most) return std::string();
+    return absl::StrCat("wanted a number ", wanted, ", found ", text);
+  });
+}
 
 void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
   c->add_option("--report", flags->report,
@@ -19,13 +34,23 @@ void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
                 "write checkpoints here, over what the job says; a path that all parameter servers "
                 "can reach")
       ->type_name("DIR");
-  c->add_option("--checkpoint-every", flags->checkpoint_every,
-                "time between two, over what the job says; 0: not by time")
-      ->check(CLI::NonNegativeNumber)
+  CheckSeconds(c->add_option("--checkpoint-every", flags->checkpoint_every,
+                             "time between two, over what the job says; 0: not by time"))
       ->type_name("SECONDS");
 }
 
 }  // namespace
+
+CLI::Option* CheckNumber(CLI::Option* option, double least, double most) {
+  return Check(option, least, most, absl::StrCat("from ", least, " to ", most));
+}
+
+CLI::Option* CheckTimeout(CLI::Option* option) {
+  return Check(option, std::numeric_limits<double>::min(), kMostSeconds,
+               absl::StrCat("> 0, at most ", kMostSeconds));
+}
+
+CLI::Option* CheckSeconds(CLI::Option* option) { return CheckNumber(option, 0, kMostSeconds); }
 
 void AddJob(CLI::App* command, std::string* job) {
   command->add_option("JOB", *job, "the job file, see docs/job.md")->required()->type_name("FILE");
@@ -76,9 +101,8 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
   AddOverrides(c, &flags->overrides);
   AddTrainOutput(c, flags.get());
   AddSecret(c, &flags->where.secret);
-  c->add_option("--connect-timeout", flags->where.connect_timeout,
-                "how long to wait for the cluster")
-      ->check(CLI::PositiveNumber)
+  CheckTimeout(c->add_option("--connect-timeout", flags->where.connect_timeout,
+                             "how long to wait for the cluster"))
       ->type_name("SECONDS")
       ->capture_default_str();
   c->add_flag("--resume", flags->resume,

@@ -8,7 +8,18 @@
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/commands/command_list.h"
 
+namespace CLI {
+class Option;
+}
+
 namespace coxswain::cli {
+
+// Refuses what is no number from `least` to `most`. CLI11's own checks let nan through, which is
+// outside of no range, and with it a wait that has no end.
+CLI::Option* CheckNumber(CLI::Option* option, double least, double most);
+// Of a time that is waited for, more than nothing; and of one that may be nothing.
+CLI::Option* CheckTimeout(CLI::Option* option);
+CLI::Option* CheckSeconds(CLI::Option* option);
 
 void AddJob(CLI::App* command, std::string* job);
 void AddModelDir(CLI::App* command, std::string* directory);

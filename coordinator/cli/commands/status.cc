@@ -23,8 +23,7 @@ void AddStatusCommand(CLI::App& app, Run* run) {
   c->add_option("--cluster", flags->cluster_file, "the cluster file")
       ->required()
       ->type_name("FILE");
-  c->add_option("--timeout", flags->timeout, "how long to wait for answers")
-      ->check(CLI::PositiveNumber)
+  CheckTimeout(c->add_option("--timeout", flags->timeout, "how long to wait for answers"))
       ->type_name("SECONDS")
       ->capture_default_str();
   c->add_flag("--json", flags->json, "as JSON");
