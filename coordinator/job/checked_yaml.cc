@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -86,6 +87,17 @@ bool IsBytes(const config::YamlNode& node, int64_t* value) {
 bool IsReal(const config::YamlNode& node, double* value) {
   return node.kind == Kind::kScalar && !node.quoted && absl::SimpleAtod(node.text, value) &&
          std::isfinite(*value);
+}
+
+// Models and servers compute with 32 bits, where a number of a job may be no number any more, or
+// nothing. What is wrong with it then, for a message; empty: all is well.
+std::string WrongInF32(const SchemaKey& key, double value) {
+  if (!(std::abs(value) <= std::numeric_limits<float>::max())) {
+    return absl::StrCat(", which is beyond the numbers of 32 bits, up to ",
+                        std::numeric_limits<float>::max());
+  }
+  const bool above_zero = key.above_min && key.min == 0;
+  return above_zero && static_cast<float>(value) == 0 ? ", which is 0 as a number of 32 bits" : "";
 }
 
 // `where` of a default is where it would stand; its keys stand nowhere.
@@ -272,6 +284,8 @@ void SchemaChecker::CheckScalar(const SchemaKey& key, const std::string& path,
       break;
     case KeyType::kReal:
       good = IsReal(value, &real) && InRange(key, real);
+      if (good) hint = WrongInF32(key, real);
+      good = good && hint.empty();
       break;
     case KeyType::kChoice:
       good = good && HasWord(key.choices, value.text);

@@ -110,6 +110,29 @@ TEST_CASE("a wrong type tells what was wanted and what was found") {
   }
 }
 
+TEST_CASE("a number that is none in 32 bits, or 0 where more is wanted, is told with its key") {
+  const auto error_of = [](const char* set) { return ErrorOf(kTable, {set}); };
+  CHECK(error_of("optimizer.table={kind: sgd, learning_rate: 1e-320}") ==
+        "--set optimizer.table={kind: sgd, learning_rate: 1e-320}: optimizer.table.learning_rate: "
+        "wanted number > 0; found '1e-320', which is 0 as a number of 32 bits");
+  CHECK(error_of("features.age.missing_value=1e39") ==
+        "--set features.age.missing_value=1e39: features.age.missing_value: wanted number; found "
+        "'1e39', which is beyond the numbers of 32 bits, up to 3.40282e+38");
+  for (const char* wrong :
+       {"features.age.missing_value=-1e39", "features.age.divisor=1e-320",
+        "tables.film.initializer={kind: constant, value: 1e39}", "tables.film.init_stddev=1e300"}) {
+    CAPTURE(wrong);
+    CHECK(absl::StrContains(error_of(wrong), "number"));
+  }
+  // The smallest and the largest, and 0 where that is a choice.
+  for (const char* right :
+       {"optimizer.table={kind: sgd, learning_rate: 1e-45}", "features.age.missing_value=-3.4e38",
+        "tables.film.init_stddev=1e-320", "features.age.missing_value=0"}) {
+    CAPTURE(right);
+    CHECK(error_of(right) == "");
+  }
+}
+
 TEST_CASE("a missing key tells where, its type and what it is for") {
   CHECK(Changed(kTower, "    group_by: user\n", "") ==
         "job.yaml:6:5: features.history: 'group_by' is missing (string): the column that says what "
