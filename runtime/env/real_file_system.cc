@@ -19,6 +19,7 @@
 #include "runtime/env/file_lock.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/keep_access.h"
+#include "runtime/env/regular_file.h"
 #include "runtime/env/system_error.h"
 
 namespace coxswain::env {
@@ -176,11 +177,26 @@ bool IsMine(int fd) {
   return false;
 }
 
+// To read all of a file. Who opens a pipe without O_NONBLOCK waits until somebody writes into it.
+absl::StatusOr<int> OpenWhole(const std::string& path, struct stat* info) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return SystemError(errno, "open", path);
+  absl::Status status;
+  if (fstat(fd, info) != 0) {
+    status = SystemError(errno, "stat", path);
+  } else {
+    status = CheckRegular(path, *info);
+  }
+  if (status.ok()) return fd;
+  close(fd);
+  return status;
+}
+
 class RealFileSystem final : public FileSystem {
  public:
   absl::StatusOr<std::string> Read(const std::string& path) override {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return SystemError(errno, "open", path);
+    struct stat info {};
+    ASSIGN_OR_RETURN(const int fd, OpenWhole(path, &info));
     std::string content;
     char chunk[1 << 16];
     while (true) {
@@ -199,18 +215,16 @@ class RealFileSystem final : public FileSystem {
   }
 
   absl::StatusOr<Buffer> Map(const std::string& path) override {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return SystemError(errno, "open", path);
     struct stat info {};
-    int error = fstat(fd, &info) == 0 ? 0 : errno;
-    const auto size = error == 0 ? static_cast<size_t>(info.st_size) : 0;
-    if (size == 0 || error != 0) {
+    ASSIGN_OR_RETURN(const int fd, OpenWhole(path, &info));
+    const auto size = static_cast<size_t>(info.st_size);
+    if (size == 0) {
       close(fd);
-      return error == 0 ? absl::StatusOr<Buffer>(Buffer()) : SystemError(error, "stat", path);
+      return Buffer();
     }
     // Private and writable: a tensor on it may be changed in place.
     void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    error = errno;
+    const int error = errno;
     close(fd);
     if (memory == MAP_FAILED) return SystemError(error, "map", path);
 #ifdef MADV_POPULATE_READ

@@ -1,5 +1,6 @@
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -37,6 +39,18 @@ TEST_CASE("what was written atomically is read back, and nothing else is left", 
     CHECK(*back == content);
   }
   CHECK(MustList(files.get(), dir.Path("")) == std::vector<std::string>{"manifest.json"});
+}
+
+TEST_CASE("a pipe or a directory in a file's place is refused, and nobody waits for it", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const std::string pipe = dir.Path("model.json");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  for (const auto& [path, found] : {std::pair{pipe, "a pipe"}, {dir.Path(""), "a directory"}}) {
+    const std::string wanted = absl::StrCat(path, ": wanted a file, found ", found);
+    CHECK(absl::StrContains(files->Read(path).status().message(), wanted));
+    CHECK(absl::StrContains(files->Map(path).status().message(), wanted));
+  }
 }
 
 TEST_CASE("a link that somebody has put where an atomic write begins is not followed", "[env]") {
