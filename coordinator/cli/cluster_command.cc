@@ -161,6 +161,33 @@ std::string Tell(const std::string& holder, const std::string& file) {
 
 using Answers = std::vector<absl::StatusOr<proto::TaskStatus>>;
 
+std::vector<std::string> AllAddresses(const cluster::ClusterConfig& cluster) {
+  std::vector<std::string> addresses = cluster.ps;
+  addresses.insert(addresses.end(), cluster.workers.begin(), cluster.workers.end());
+  return addresses;
+}
+
+// Whether a daemon of the file, or one of those that are to come, has another secret. Asked before
+// the file is changed: with the wrong secret nobody could be told of it.
+absl::Status CheckSecret(net::Transport* transport, const ClusterFlags& flags) {
+  ASSIGN_OR_RETURN(const cluster::ClusterConfig cluster,
+                   cluster::ReadClusterConfig(flags.cluster_file));
+  std::vector<std::string> addresses = AllAddresses(cluster);
+  for (const std::string& address : flags.addresses) {
+    RETURN_IF_ERROR(cluster::CheckAddress(address));
+    if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {
+      addresses.push_back(address);
+    }
+  }
+  for (const auto& answer :
+       observe::ObserveTasks(transport, addresses, absl::Seconds(flags.timeout))) {
+    if (absl::IsUnauthenticated(answer.status())) {
+      return Annotate(answer.status(), absl::StrCat(flags.cluster_file, " is not changed"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 void TellHolders(const std::string& file, const Answers& answers) {
   std::set<std::string> holders;
   size_t there = 0;
@@ -200,6 +227,11 @@ int AddWorkersCommand(const ClusterFlags& flags) {
   const std::string& file = flags.cluster_file;
   auto secret = net::FindSecret(flags.secret);
   if (!secret.ok()) return Complain(secret.status());
+  if (absl::Status s = env::CheckAddressSpace(); !s.ok()) return Complain(s);
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
+  if (absl::Status s = CheckSecret(transport.get(), flags); !s.ok()) {
+    return Complain(AsConfiguration(s));
+  }
   const auto change = ChangeWorkers(
       file, [&](const cluster::ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
         std::vector<std::string> workers = config.workers;
@@ -215,12 +247,8 @@ int AddWorkersCommand(const ClusterFlags& flags) {
       });
   if (!change.ok()) return Complain(AsConfiguration(change.status()));
   const cluster::ClusterConfig& cluster = change->after;
-  std::vector<std::string> addresses = cluster.ps;
-  addresses.insert(addresses.end(), cluster.workers.begin(), cluster.workers.end());
-  if (absl::Status s = env::CheckAddressSpace(); !s.ok()) return Complain(s);
-  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
   const Answers answers =
-      observe::ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout));
+      observe::ObserveTasks(transport.get(), AllAddresses(cluster), absl::Seconds(flags.timeout));
   for (size_t w = 0; w < cluster.workers.size(); ++w) {
     const std::string& address = cluster.workers[w];
     if (w >= change->before.workers.size()) {
@@ -237,6 +265,11 @@ int RemoveWorkersCommand(const ClusterFlags& flags) {
   const std::string& file = flags.cluster_file;
   auto secret = net::FindSecret(flags.secret);
   if (!secret.ok()) return Complain(secret.status());
+  if (absl::Status s = env::CheckAddressSpace(); !s.ok()) return Complain(s);
+  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
+  if (absl::Status s = CheckSecret(transport.get(), flags); !s.ok()) {
+    return Complain(AsConfiguration(s));
+  }
   const auto change = ChangeWorkers(
       file, [&](const cluster::ClusterConfig& config) -> absl::StatusOr<std::vector<std::string>> {
         std::set<std::string> leaving;
@@ -268,11 +301,8 @@ int RemoveWorkersCommand(const ClusterFlags& flags) {
                        ", is removed; its daemon runs until it is ended"));
     }
   }
-  std::vector<std::string> addresses = change->before.ps;
-  addresses.insert(addresses.end(), change->before.workers.begin(), change->before.workers.end());
-  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
-  TellHolders(file,
-              observe::ObserveTasks(transport.get(), addresses, absl::Seconds(flags.timeout)));
+  TellHolders(file, observe::ObserveTasks(transport.get(), AllAddresses(change->before),
+                                          absl::Seconds(flags.timeout)));
   return kExitDone;
 }
 

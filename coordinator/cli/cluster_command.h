@@ -19,7 +19,7 @@ struct ClusterFlags {
 
 // Both do all or nothing to the file, and say so when there is nothing to do; then, too, the job is
 // told. Exit code 0 once the file is as wanted, also when nobody could be told; 2 when the file is
-// wrong or cannot be what is wanted.
+// wrong or cannot be what is wanted, or a daemon has another secret.
 //
 // A worker's number is its place in the list: new ones come to its end,
 int AddWorkersCommand(const ClusterFlags& flags);

@@ -51,6 +51,20 @@ TEST_CASE("who has another secret is told so on both ends, and gets nothing", "[
   const auto status =
       Coxswain({"status", "--cluster", daemons.cluster_file(), "--secret-file", other});
   CHECK(status.code == 2);
+  const auto text = [&] {
+    std::ifstream file(daemons.cluster_file());
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string before = text();
+  for (const char* command : {"add-worker", "remove-worker"}) {
+    const auto changed = Coxswain(
+        {command, "127.0.0.1:1", "--cluster", daemons.cluster_file(), "--secret-file", other});
+    CAPTURE(command, changed.out, changed.err);
+    CHECK(changed.code == 2);
+    CHECK_THAT(changed.err, Contains("is not changed") && Contains("another secret") &&
+                                Contains(daemons.config().ps[0]) && Contains(other));
+    CHECK(text() == before);
+  }
   REQUIRE(daemons.ps(0).WaitForError("refused "));
   CHECK(daemons.ps(0).WaitForError("another secret"));
   CHECK_THAT(status.out, Contains("another secret"));
