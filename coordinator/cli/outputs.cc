@@ -18,6 +18,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
@@ -34,6 +35,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kProbeBytes = 4096;
 constexpr int64_t kLargestReport = int64_t{256} << 20;
+constexpr size_t kFirstEventBytes = 32;
 
 absl::Status No(absl::string_view flag, const std::string& path, absl::string_view why) {
   return config::ConfigurationError(absl::StrCat(flag, " ", path, " cannot be written: ", why));
@@ -63,19 +65,36 @@ bool IsStream(const struct stat& file) {
   return (!S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode)) || StandardStream(file) >= 0;
 }
 
+// A report of training (which has the version) or of an evaluation (which has the part), as all
+// versions of this program write them: each key with a value of its type.
 bool LooksLikeReport(const std::string& path, int64_t bytes) {
   if (bytes > kLargestReport) return false;
   std::ifstream file(path, std::ios::binary);
   const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   // Manifests of models and exports have a "format".
-  return json.is_object() && json.contains("job") && json.contains("metrics") &&
-         !json.contains("format");
+  if (!json.is_object() || json.contains("format")) return false;
+  const auto is = [&json](const char* key, bool (*wanted)(const nlohmann::json&)) {
+    const auto value = json.find(key);
+    return value != json.end() && wanted(*value);
+  };
+  const auto text = [](const nlohmann::json& v) { return v.is_string(); };
+  const auto whole = [](const nlohmann::json& v) { return v.is_number_integer(); };
+  if (!is("job", text) || !is("metrics", [](const nlohmann::json& v) { return v.is_object(); })) {
+    return false;
+  }
+  return (is("version", text) && is("steps", whole)) || (is("part", text) && is("examples", whole));
 }
 
+// By its first event, which names a task; where no task was asked there is only the last one.
 bool LooksLikeTrace(const std::string& path) {
+  constexpr absl::string_view kBegin = "[\n{\"ph\":\"M\",\"name\":\"";
   std::ifstream file(path, std::ios::binary);
-  char begin[2] = {};
-  return file.read(begin, sizeof(begin)) && begin[0] == '[' && begin[1] == '\n';
+  std::string begin(kBegin.size() + kFirstEventBytes, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(file.gcount()));
+  absl::string_view rest = begin;
+  return absl::ConsumePrefix(&rest, kBegin) && (absl::StartsWith(rest, "process_name\",\"pid\":") ||
+                                                absl::StartsWith(rest, "trace\",\"pid\":"));
 }
 
 // Makes a file in the folder and removes it again. Returns the system's error, 0 for none.

@@ -261,7 +261,8 @@ TEST_CASE("a full disk is told before training", "[files]") {
   const std::string job = WriteMatrixFactorization(files);
   const TinyDisk disk(files.Path("disk"), "256k");
   if (!disk.mounted()) return;
-  const std::string report = files.Write("disk/report.json", R"({"job": "a", "metrics": {}})");
+  const std::string report =
+      files.Write("disk/report.json", R"({"job": "a", "version": "1", "steps": 2, "metrics": {}})");
   disk.Fill();
   const auto before = Everything(files.Path("disk"));
   for (const std::vector<std::string>& flags :

@@ -23,7 +23,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kReport[] = R"({"job": "films", "version": "0.1.0", "metrics": {"auc": 0.5}})";
+constexpr char kReport[] =
+    R"({"job": "films", "version": "0.1.0", "steps": 7, "metrics": {"auc": 0.5}})";
+constexpr char kTraceBegin[] =
+    "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"tid\":0,\"args\":{\"name\":\"x\"}},\n";
 
 std::string Content(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -47,7 +50,7 @@ TEST_CASE("a report replaces a report, a trace a trace, and neither anything els
   CHECK_FALSE(fs::exists(dir.Path("new.json")));
   CHECK(Refused(dir.Write("empty", "")).empty());
   const std::string report = dir.Write("report.json", kReport);
-  const std::string trace = dir.Write("trace.json", "[\n{\"ph\":\"M\"},\n");
+  const std::string trace = dir.Write("trace.json", kTraceBegin);
   CHECK(Refused(report).empty());
   CHECK(Refused(trace, OutputKind::kTrace).empty());
   CHECK(absl::StrContains(Refused(trace), "holds something else than a report, which stays"));
@@ -67,6 +70,31 @@ TEST_CASE("a report replaces a report, a trace a trace, and neither anything els
   fs::create_symlink(dir.Path("gone"), dir.Path("link"));
   CHECK(absl::StrContains(Refused(dir.Path("link")), "is a link to nothing"));
   CHECK(Refused("").empty());
+}
+
+TEST_CASE("a user's JSON that resembles a report or a trace stays", "[outputs]") {
+  const DataFiles dir;
+  for (const char* mine :
+       {R"({"job": "my notes", "metrics": [1, 2, 3]})", R"({"job": "my notes", "metrics": {}})",
+        R"({"job": 3, "version": "1", "steps": 7, "metrics": {}})",
+        R"({"job": "a", "version": 1, "steps": 7, "metrics": {}})",
+        R"({"job": "a", "version": "1", "steps": "7", "metrics": {}})",
+        R"({"job": "a", "part": "mine", "metrics": {}})", "[\n  {\"my\": \"data\"}\n]\n",
+        "[\n{\"ph\":\"X\",\"name\":\"a trace of another program\"}\n]\n", "[\n"}) {
+    INFO(mine);
+    const std::string path = dir.Write("mine.json", mine);
+    CHECK(absl::StrContains(Refused(path), "mine.json holds something else than a report"));
+    CHECK(absl::StrContains(Refused(path, OutputKind::kTrace),
+                            "mine.json holds something else than a trace"));
+    CHECK(Content(path) == mine);
+  }
+  // What `eval --report` writes, and the trace of a cluster that no task was asked of.
+  CHECK(Refused(dir.Write("eval.json", R"({"job": "films", "part": "test", "held_out": true,
+                                           "examples": 12, "metrics": {"auc": 0.5}})"))
+            .empty());
+  const std::string last =
+      "[\n{\"ph\":\"M\",\"name\":\"trace\",\"pid\":0,\"tid\":0,\"args\":{}}\n]\n";
+  CHECK(Refused(dir.Write("trace.json", last), OutputKind::kTrace).empty());
 }
 
 TEST_CASE("what the command reads is never written over, whatever it is called", "[outputs]") {
