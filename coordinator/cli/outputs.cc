@@ -19,8 +19,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "coordinator/model/saved_inputs.h"
+#include "coordinator/runner/best_values.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/file_list.h"
 #include "runtime/env/file_system.h"
@@ -134,7 +137,8 @@ bool LiesIn(const fs::path& path, const fs::path& directory) {
 std::string SavedThere(const fs::path& directory) {
   for (const auto& [manifest, format, what] :
        {std::array{"model.json", "coxswain-model", "a saved model"},
-        std::array{"manifest.json", "coxswain-checkpoint", "a checkpoint"}}) {
+        std::array{"manifest.json", "coxswain-checkpoint", "a checkpoint"},
+        std::array{"inputs.json", "coxswain-inputs", "the inputs of a job"}}) {
     std::ifstream file(directory / manifest, std::ios::binary);
     const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) continue;
@@ -142,6 +146,48 @@ std::string SavedThere(const fs::path& directory) {
     if (found.is_string() && absl::StartsWith(found.get<std::string>(), format)) return what;
   }
   return "";
+}
+
+bool HoldsCheckpoints(const fs::path& directory) {
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (checkpoint::ParseCheckpointName(it->path().filename().string())) return true;
+  }
+  return false;
+}
+
+// Whether a job removes or replaces what has this path, because of its name beside checkpoints.
+bool BelongsToJob(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const absl::string_view whole = absl::StripSuffix(name, ".tmp");
+  std::error_code error;
+  // A user's own folder of this name, with something in it, stays.
+  const bool inputs =
+      whole == model::kInputsFolder && (!fs::exists(path, error) || fs::is_empty(path, error));
+  const bool kept = inputs || runner::IsBestValuesName(name) ||
+                    checkpoint::ParseCheckpointName(whole).has_value();
+  return kept && HoldsCheckpoints(path.parent_path());
+}
+
+// `place`: where the saved things begin that nothing may lie in.
+absl::Status CheckOutsideSavedAt(const NamedPath& path, fs::path place) {
+  for (fs::path named = Resolve(path.path); named.has_relative_path();
+       named = named.parent_path()) {
+    if (!BelongsToJob(named)) continue;
+    return config::ConfigurationError(
+        absl::StrCat(path.flag, " ", path.path, ": the job whose checkpoints are in ",
+                     named.parent_path().string(), " removes or replaces what is called ",
+                     named.filename().string(), " there: name another place"));
+  }
+  for (;; place = place.parent_path()) {
+    const std::string what = SavedThere(place);
+    if (!what.empty()) {
+      return config::ConfigurationError(
+          absl::StrCat(path.flag, " ", path.path, " lies in ", what, ", ", place.string(),
+                       ", which holds nothing else: name another place"));
+    }
+    if (place == place.parent_path()) return absl::OkStatus();
+  }
 }
 
 absl::Status CheckExisting(absl::string_view flag, const std::string& path, OutputKind kind,
@@ -275,18 +321,15 @@ absl::Status CheckOutsideSaved(const NamedPath& path) {
   if (path.path.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckOfThisMachine(path.flag, path.path));
   std::error_code ignored;
-  fs::path place = Resolve(path.path);
+  const fs::path place = Resolve(path.path);
   // A file that is there was told of, or is an earlier report.
-  if (!fs::is_directory(place, ignored)) place = place.parent_path();
-  for (;; place = place.parent_path()) {
-    const std::string what = SavedThere(place);
-    if (!what.empty()) {
-      return config::ConfigurationError(
-          absl::StrCat(path.flag, " ", path.path, " lies in ", what, ", ", place.string(),
-                       ", which holds nothing else: name another place"));
-    }
-    if (place == place.parent_path()) return absl::OkStatus();
-  }
+  return CheckOutsideSavedAt(path, fs::is_directory(place, ignored) ? place : place.parent_path());
+}
+
+absl::Status CheckModelOutsideSaved(const NamedPath& directory) {
+  if (directory.path.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckOfThisMachine(directory.flag, directory.path));
+  return CheckOutsideSavedAt(directory, Resolve(directory.path).parent_path());
 }
 
 absl::StatusOr<std::optional<net::UniqueFd>> OpenIfStream(const std::string& path) {

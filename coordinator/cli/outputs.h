@@ -40,9 +40,12 @@ struct NamedPath {
 };
 // Whether no one of them is the other or lies in it.
 absl::Status CheckApart(const NamedPath& a, const NamedPath& b);
-// Whether `path`, or the directory that it lies in, is no part of a saved model or a checkpoint:
-// these are replaced and removed as a whole, and must hold nothing else.
+// Whether `path`, or a directory that it lies in, is no part of a saved model, a checkpoint or what
+// a job keeps beside its checkpoints: these are replaced and removed as a whole, and must hold
+// nothing else. Nor may it have a name that a job gives to such a thing among its checkpoints.
 absl::Status CheckOutsideSaved(const NamedPath& path);
+// The same of a directory for a model: it may be a saved model itself, which is replaced.
+absl::Status CheckModelOutsideSaved(const NamedPath& directory);
 // Whether `file` does not lie in the directory that will be replaced.
 absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory);
 

@@ -284,6 +284,7 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
   for (const NamedPath& path : {report, trace, checkpoints}) {
     RETURN_IF_ERROR(CheckOutsideSaved(path));
   }
+  RETURN_IF_ERROR(CheckModelOutsideSaved(model));
   return CheckModelDirectory(flags, 0);
 }
 

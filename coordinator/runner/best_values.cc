@@ -35,17 +35,6 @@ std::string DirectoryName(int64_t steps) { return absl::StrFormat("%s%09d", kPre
 
 std::string IdsName(const VariableInfo& info) { return absl::StrCat(info.name, "/ids"); }
 
-// Whether Keep makes such a name, left it unfinished, or did so in an earlier version of this
-// program. A user's own "best-..." stays.
-bool IsOurs(absl::string_view name) {
-  absl::ConsumeSuffix(&name, kUnfinished);
-  absl::ConsumeSuffix(&name, kFileSuffix);
-  int64_t steps = 0;
-  absl::string_view digits = name;
-  return absl::ConsumePrefix(&digits, kPrefix) && absl::SimpleAtoi(digits, &steps) &&
-         name == DirectoryName(steps);
-}
-
 Tensor Joined(const std::vector<Tensor>& parts, DType dtype, Shape shape) {
   int64_t rows = 0;
   for (const Tensor& part : parts) rows += part.dim(0);
@@ -61,6 +50,15 @@ Tensor Joined(const std::vector<Tensor>& parts, DType dtype, Shape shape) {
 }
 
 }  // namespace
+
+bool IsBestValuesName(absl::string_view name) {
+  absl::ConsumeSuffix(&name, kUnfinished);
+  absl::ConsumeSuffix(&name, kFileSuffix);
+  int64_t steps = 0;
+  absl::string_view digits = name;
+  return absl::ConsumePrefix(&digits, kPrefix) && absl::SimpleAtoi(digits, &steps) &&
+         name == DirectoryName(steps);
+}
 
 BestValues::BestValues(ParameterServerStrategy* strategy, std::string directory,
                        std::function<absl::Status()> save)
@@ -159,7 +157,7 @@ void BestValues::RemoveOld(const std::string& newest) {
     }
   }
   for (const std::string& name : *names) {
-    if (!IsOurs(name) || keep.count(name) > 0) continue;
+    if (!IsBestValuesName(name) || keep.count(name) > 0) continue;
     const absl::Status removed = files_->RemoveAll(absl::StrCat(directory_, "/", name));
     if (!removed.ok()) LogWarning("old best values stay: ", removed.message());
   }

@@ -12,11 +12,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "coordinator/api/variable_info.h"
 #include "coxswain/strategy.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::runner {
+
+// Whether BestValues::Keep makes such a name beside the checkpoints, left it unfinished, or did so
+// in an earlier version of this program.
+bool IsBestValuesName(absl::string_view name);
 
 class BestValues {
  public:

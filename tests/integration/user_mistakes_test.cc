@@ -222,6 +222,28 @@ TEST_CASE("checkpoints and reports do not go into a saved model", "[files]") {
   }
 }
 
+TEST_CASE("a model does not go where a job removes it, nor into another model", "[files]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model"),
+                    checkpoints = files.Path("checkpoints");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model,
+                    "--checkpoint-dir", checkpoints})
+              .code == 0);
+  const std::vector<std::string> in_model = Names(model), in_checkpoints = Names(checkpoints);
+  for (const std::string& bad :
+       {checkpoints + "/checkpoint-000001/model", checkpoints + "/inputs/model",
+        checkpoints + "/best-000000007", model + "/sub"}) {
+    const auto result =
+        Coxswain({"train", job, "--in-process", "--init-from", model, "--model-dir", bad});
+    CAPTURE(bad, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, StartsWith("error: --model-dir " + bad) && Contains("another place"));
+    CHECK(result.out.empty());
+    CHECK(Names(model) == in_model);
+    CHECK(Names(checkpoints) == in_checkpoints);
+  }
+}
+
 TEST_CASE(
     "the option local without daemons beside the program says where they belong, and what there is",
     "[local]") {

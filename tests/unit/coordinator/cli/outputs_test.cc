@@ -351,5 +351,41 @@ TEST_CASE("nothing is written into a saved model or a checkpoint", "[outputs]") 
   CHECK(said("other/report.json").empty());
 }
 
+TEST_CASE("a model goes into no checkpoint, no job's inputs and no other model", "[outputs]") {
+  const DataFiles dir;
+  const auto said = [&](const std::string& path) {
+    return Said(CheckModelOutsideSaved({"--model-dir", dir.Path(path)}));
+  };
+  for (const char* made : {"model", "jobs/checkpoint-000001", "jobs/inputs", "empty", "inputs"}) {
+    fs::create_directories(dir.Path(made));
+  }
+  dir.Write("model/model.json", R"({"format": "coxswain-model"})");
+  dir.Write("jobs/checkpoint-000001/manifest.json", R"({"format": "coxswain-checkpoint"})");
+  fs::create_directory_symlink(dir.Path("jobs"), dir.Path("link"));
+  // A model may be replaced, and lie wherever nothing is saved as a whole.
+  for (const char* good : {"model", "model/", "new", "empty", "empty/new", "inputs", "inputs/model",
+                           "best-000000007", "checkpoint-000001", "jobs/model", "jobs/best"}) {
+    CAPTURE(good);
+    CHECK(said(good).empty());
+  }
+  CHECK(absl::StrContains(said("model/sub"), "lies in a saved model, " + dir.Path("model")));
+  for (const char* of_job :
+       {"jobs/checkpoint-000001", "jobs/checkpoint-000001/model", "link/checkpoint-000001/model",
+        "jobs/checkpoint-000009", "jobs/checkpoint-000009.tmp/a/b", "jobs/best-000000007",
+        "jobs/best-000000007/model", "jobs/inputs", "jobs/inputs/model"}) {
+    CAPTURE(of_job);
+    CHECK(absl::StrContains(said(of_job), "the job whose checkpoints are in " + dir.Path("jobs") +
+                                              " removes or replaces what is called"));
+  }
+  // A folder of the user's own, which no job replaces.
+  dir.Write("jobs/inputs/mine.csv", "1\n");
+  CHECK(said("jobs/inputs/model").empty());
+  // Inputs are known by their manifest, too: a side-car keeps some without the job's checkpoints.
+  dir.Write("inputs/inputs.json", R"({"format": "coxswain-inputs"})");
+  CHECK(absl::StrContains(said("inputs/model"), "lies in the inputs of a job"));
+  CHECK(absl::StrContains(Said(CheckOutsideSaved({"--report", dir.Path("inputs/r.json")})),
+                          "lies in the inputs of a job"));
+}
+
 }  // namespace
 }  // namespace coxswain::cli
