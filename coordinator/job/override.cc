@@ -95,11 +95,16 @@ absl::Status ApplyOverride(const std::string& flag, config::YamlNode* root) {
                       entries.end());
         return absl::OkStatus();
       }
+      config::YamlEntry* entry = node->Find(parts[i]);
+      if (entry == nullptr && removes) {
+        return error(absl::StrCat("there is no '",
+                                  absl::StrJoin(parts.begin(), parts.begin() + i + 1, "."),
+                                  "' to remove it from"));
+      }
       if (node->kind == Kind::kNull) {
         node->kind = Kind::kMap;
         node->where = where;
       }
-      config::YamlEntry* entry = node->Find(parts[i]);
       if (entry == nullptr) {
         entry = &node->entries.emplace_back();
         entry->key = parts[i];

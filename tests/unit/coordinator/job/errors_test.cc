@@ -420,6 +420,8 @@ TEST_CASE("flags that cannot be applied are told with the flag") {
        {"features.cinema.dim=3", "'features' has no element 'cinema'; it has: user, film, age"},
        {"features.7.dim=3", "'features' has no element '7'; it has: user, film, age"},
        {"model.kind.x=3", "'model.kind' is a value and has no keys below it"},
+       {"checkpoint.keep=", "there is no 'checkpoint' to remove it from"},
+       {"train.clip.limit=", "there is no 'train' to remove it from"},
        {"dataset.path=[a",
         "value:1:1: a key must be a word, found a list or keys; perhaps a bracket is not closed"}});
 }
