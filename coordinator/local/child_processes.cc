@@ -42,8 +42,8 @@ class ChildTasks final : public LocalTasks {
     if (!secret.empty()) {
       ASSIGN_OR_RETURN(secret_, secret.ToDescriptor());
     }
-    // The workers would find it, too, but only end.
-    if (const absl::Status gpus = device::CheckGpuWords(device::WantedGpus()); !gpus.ok()) {
+    // The tasks would find it, too, but only end, each with an error of its own.
+    if (const absl::Status gpus = device::CheckGpusThere(device::WantedGpus()); !gpus.ok()) {
       return config::ConfigurationError(absl::StrCat(device::kGpusVariable, ": ", gpus.message()));
     }
     const bool tcp = NeedsTcp(num_ps + num_workers);

@@ -1,6 +1,7 @@
 // Jobs whose workers compute on fake GPUs (docs/gpu.md).
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -19,6 +20,7 @@ namespace coxswain {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 constexpr char kWorkerProgram[] = COXSWAIN_BINARY_DIR "/bin/coxswain-worker";
 
@@ -339,6 +341,20 @@ TEST_CASE("GPU words of the environment that there are not are a mistake of use"
     CAPTURE(where, result.err);
     CHECK(result.code == 2);
     CHECK_THAT(result.err, Contains("COXSWAIN_GPUS: GPUs 'all': wanted auto, none, or numbers"));
+  }
+}
+
+TEST_CASE("GPUs of the environment that are not there are one error, which names the variable",
+          "[gpu]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  for (const std::string where : {"--in-process", "--local=2x2"}) {
+    const auto result = Coxswain({"train", job, where}, {{"COXSWAIN_GPUS", "62,63"}});
+    CAPTURE(where, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, StartsWith("error: COXSWAIN_GPUS: "));
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK_THAT(result.err, !Contains("--gpus"));
   }
 }
 
