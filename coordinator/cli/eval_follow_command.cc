@@ -2,6 +2,7 @@
 #include "coordinator/cli/eval_follow_command.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -11,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
@@ -26,6 +27,7 @@
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/sidecar/sidecar.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/lost_pages.h"
@@ -105,6 +107,11 @@ void PrintLine(const sidecar::EvaluatedCheckpoint& checkpoint,
   std::fflush(stdout);
 }
 
+// By a clock that nobody sets.
+absl::Duration Clock() {
+  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
 bool IsOver(const EvalFlags& flags, const sidecar::Sidecar& sidecar) {
   if (!sidecar.last()) return false;
   return (flags.until_step && sidecar.last()->steps >= *flags.until_step) ||
@@ -113,22 +120,25 @@ bool IsOver(const EvalFlags& flags, const sidecar::Sidecar& sidecar) {
 
 // Looks once a second, until the flags or the user say that it is over.
 absl::Status LookOn(const EvalFlags& flags, absl::Notification* ending, sidecar::Sidecar* sidecar) {
-  absl::Time active = absl::Now();
+  absl::Duration active = Clock();
   int errors = 0;
   do {
     const auto evaluated = sidecar->Look();
     if (ending->HasBeenNotified()) break;
     if (evaluated.ok()) {
       errors = 0;
-      if (*evaluated > 0) active = absl::Now();
+      if (*evaluated > 0) active = Clock();
     } else {
       if (ToExitCode(evaluated.status()) == kExitUsage) return evaluated.status();
       if (++errors == kMostErrors) return evaluated.status();
       Note(absl::StrCat("once more: ", evaluated.status().message()));
-      active = absl::Now();
+      active = Clock();
     }
     if (IsOver(flags, *sidecar)) break;
-    if (flags.idle_seconds > 0 && absl::Now() - active > absl::Seconds(flags.idle_seconds)) {
+    if (flags.until_finished && !sidecar->end_passed_over().ok()) {
+      return Annotate(sidecar->end_passed_over(), "the job's last checkpoint");
+    }
+    if (flags.idle_seconds > 0 && Clock() - active > absl::Seconds(flags.idle_seconds)) {
       Note(absl::StrCat("no checkpoint came for ", flags.idle_seconds, " seconds"));
       break;
     }
@@ -136,20 +146,38 @@ absl::Status LookOn(const EvalFlags& flags, absl::Notification* ending, sidecar:
   return absl::OkStatus();
 }
 
-// Waits until the job has written what a side-car needs of it. False: it is to end.
-bool WaitForJob(const EvalFlags& flags, env::FileSystem* files, absl::Notification* ending) {
+// The newest checkpoint, if the job ended with it.
+std::string FinishedCheckpoint(const EvalFlags& flags, env::FileSystem* files) {
+  const auto entries = checkpoint::ListCheckpoints(files, flags.follow);
+  if (!entries.ok() || entries->empty()) return "";
+  const checkpoint::CheckpointEntry& newest = entries->front();
+  return newest.manifest.ok() && sidecar::IsFinished(*newest.manifest) ? newest.path : "";
+}
+
+// Waits until the job has written what a side-car needs of it. False: it is to end. Errors: that
+// cannot be looked at, or the job has ended without it.
+absl::StatusOr<bool> WaitForJob(const EvalFlags& flags, env::FileSystem* files,
+                                absl::Notification* ending) {
   const std::string manifest =
       absl::StrCat(model::InputsOf(flags.follow), "/", model::kSavedInputs.file);
-  const absl::Time begin = absl::Now();
+  const absl::Duration begin = Clock();
   bool told = false;
-  while (!files->Exists(manifest)) {
+  int ended = 0;  // looks since the job has
+  while (true) {
+    const absl::Status there = files->Size(manifest).status();
+    if (there.ok()) return true;
+    if (!absl::IsNotFound(there)) return AsUsersMistake(Annotate(there, "--follow"));
     if (!told) Note(absl::StrCat("waiting for ", manifest, ", which the job writes first"));
     told = true;
-    const bool idle =
-        flags.idle_seconds > 0 && absl::Now() - begin > absl::Seconds(flags.idle_seconds);
+    // A job that could not write it before tries once more behind its last checkpoint.
+    const std::string last = flags.until_finished ? FinishedCheckpoint(flags, files) : "";
+    if (!last.empty() && ++ended == kMostErrors) {
+      return absl::DataLossError(absl::StrCat("the job has ended with ", last, " and without ",
+                                              manifest, ": its checkpoints cannot be evaluated"));
+    }
+    const bool idle = flags.idle_seconds > 0 && Clock() - begin > absl::Seconds(flags.idle_seconds);
     if (idle || ending->WaitForNotificationWithTimeout(kLookEvery)) return false;
   }
-  return true;
 }
 
 absl::Status Follow(const EvalFlags& flags) {
@@ -168,7 +196,8 @@ absl::Status Follow(const EvalFlags& flags) {
     ending.Notify();
     if (running != nullptr) running->Interrupt();
   });
-  if (!WaitForJob(flags, files.get(), &ending)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const bool begun, WaitForJob(flags, files.get(), &ending));
+  if (!begun) return absl::OkStatus();
   ASSIGN_OR_RETURN(const job::JobSpec job, ReadFollowedJob(flags));
   ASSIGN_OR_RETURN(const sidecar::BestBy by, FindMetric(flags, job));
   auto directory = sidecar::SideDirectory::Open(files.get(), own, job.name, by);

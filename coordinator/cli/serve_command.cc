@@ -1,3 +1,4 @@
+// The flags; what answers, and its indexes; a model that is served, and the checkpoints of a job.
 #include "coordinator/cli/serve_command.h"
 
 #include <algorithm>
@@ -144,6 +145,9 @@ absl::Status ServeModel(const ServeFlags& flags) {
 
 absl::Status ServeCheckpoints(const ServeFlags& flags) {
   const auto files = env::NewRealFileSystem();
+  // One that is not there yet is waited for. What is no directory will not become one.
+  const absl::Status there = files->List(flags.follow).status();
+  if (!there.ok() && !absl::IsNotFound(there)) return AsUsersMistake(Annotate(there, "--follow"));
   serve::ModelService* answering = nullptr;
   std::unique_ptr<serve::IndexBuilder> indexes;
   serve::CheckpointFollower::Events events;

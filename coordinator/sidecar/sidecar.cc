@@ -26,15 +26,13 @@ absl::Status OfCheckpoint(const absl::Status& status) {
   return status.ok() || IsOfCheckpoint(status) ? status : absl::DataLossError(status.message());
 }
 
-// The job ended with it. One that was begun just before may say so, too, since a job's state is
-// written last; but its shards are older, and may lack closures.
+}  // namespace
+
 bool IsFinished(const checkpoint::Manifest& manifest) {
   if (!manifest.closures.empty()) return false;
   const auto state = runner::ParseRunState(manifest.job_state);
   return state.ok() && state->finished;
 }
-
-}  // namespace
 
 Sidecar::Sidecar(env::FileSystem* files, std::string checkpoints, SideDirectory directory,
                  Hooks hooks)
@@ -82,8 +80,11 @@ absl::StatusOr<int> Sidecar::Look() {
 
 void Sidecar::PassOver(const model::SeenCheckpoint& found, const absl::Status& why) {
   passed_over_[found.number] = found.identity;
-  hooks_.on_note(
-      absl::StrCat(checkpoint::CheckpointName(found.number), " is not evaluated: ", why.message()));
+  const std::string name = checkpoint::CheckpointName(found.number);
+  const std::string what = absl::StrCat(name, " is not evaluated: ", why.message());
+  hooks_.on_note(what);
+  const auto manifest = checkpoint::ReadManifest(files_, absl::StrCat(checkpoints_, "/", name));
+  if (manifest.ok() && IsFinished(*manifest)) end_passed_over_ = absl::DataLossError(what);
 }
 
 absl::StatusOr<bool> Sidecar::EvaluateOne(const model::SeenCheckpoint& found) {
@@ -120,6 +121,7 @@ absl::StatusOr<bool> Sidecar::EvaluateOne(const model::SeenCheckpoint& found) {
   RETURN_IF_ERROR(directory_.Report(&report));
   seen_ = {report.number, report.identity};
   passed_over_.clear();
+  end_passed_over_ = absl::OkStatus();
   hooks_.on_evaluated(report, *evaluation);
   return true;
 }

@@ -24,6 +24,10 @@
 
 namespace coxswain::sidecar {
 
+// The job ended with it. One that was begun just before may say so, too, since a job's state is
+// written last; but its shards are older, and may lack closures.
+bool IsFinished(const checkpoint::Manifest& manifest);
+
 class Sidecar {
  public:
   struct Opened {
@@ -47,6 +51,8 @@ class Sidecar {
   absl::StatusOr<int> Look();
   // The last one that was evaluated, by an earlier side-car too.
   const std::optional<EvaluatedCheckpoint>& last() const { return directory_.log().last(); }
+  // Why the checkpoint that the job ended with was passed over; OK unless it was.
+  const absl::Status& end_passed_over() const { return end_passed_over_; }
   const SideDirectory& directory() const { return directory_; }
 
   // Look ends, and does nothing from now on. From any thread.
@@ -67,6 +73,7 @@ class Sidecar {
   const Hooks hooks_;
   std::optional<model::SeenCheckpoint> seen_;
   std::map<uint64_t, std::string> passed_over_;  // identities, by number
+  absl::Status end_passed_over_;
   bool held_out_ = true;
   absl::Mutex mutex_;
   std::shared_ptr<EvaluationSession> session_ ABSL_GUARDED_BY(mutex_);

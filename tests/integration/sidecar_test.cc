@@ -148,6 +148,48 @@ TEST_CASE("sidecar: a metric of a job's only label may be named without the labe
   CHECK_THAT(unknown.err, Contains("'mae'") && Contains("seen/auc"));
 }
 
+TEST_CASE("sidecar: --until-finished ends where the job's last checkpoint cannot be evaluated",
+          "[sidecar]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints");
+  const auto trained =
+      Coxswain({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto follow = [&] {
+    return Coxswain({"eval", job, "--follow", checkpoints, "--eval-dir", files.Path("side"),
+                     "--until-finished"});
+  };
+  for (const auto& entry : fs::directory_iterator(checkpoints + "/checkpoint-000001")) {
+    if (entry.path().extension() == ".safetensors") {
+      fs::resize_file(entry.path(), entry.file_size() - 1);
+    }
+  }
+  const auto damaged = follow();
+  CHECK(damaged.code == 3);
+  CHECK_THAT(damaged.err, Contains("the job's last checkpoint") && Contains("checkpoint-000001"));
+  fs::remove_all(checkpoints + "/inputs");
+  const auto without = follow();
+  CHECK(without.code == 3);
+  CHECK_THAT(without.err, Contains("the job has ended with") && Contains("inputs/inputs.json"));
+}
+
+TEST_CASE("sidecar: what cannot be looked at is no job that has not begun", "[sidecar]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), side = files.Path("side");
+  const std::string file = files.Write("file", "mine"), loop = files.Path("loop");
+  fs::create_symlink("loop", loop);
+  for (const std::string& wrong : {file, loop}) {
+    const auto followed = Coxswain({"eval", job, "--follow", wrong, "--eval-dir", side});
+    const auto served = Coxswain({"serve", "--follow", wrong, "--http", "127.0.0.1:0"});
+    INFO(followed.err << served.err);
+    CHECK(followed.code == (wrong == file ? 2 : 3));
+    CHECK(served.code == followed.code);
+    CHECK_THAT(followed.err, Contains("--follow: cannot ") && Contains(wrong));
+    CHECK_THAT(served.err, Contains("--follow: cannot list " + wrong));
+  }
+}
+
 TEST_CASE("sidecar: what cannot be is told before anything is evaluated", "[sidecar]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints");

@@ -327,6 +327,45 @@ TEST_CASE("sidecar: a job that began anew is followed, though its numbers are lo
   CHECK(f.reports.back().steps == 4);
 }
 
+// The manifest of a checkpoint, which says from now on that the job has finished.
+checkpoint::Manifest Finished(Following* f, const std::string& path) {
+  checkpoint::Manifest manifest = Must(checkpoint::ReadManifest(f->system.get(), path));
+  runner::RunState state;
+  state.finished = true;
+  state.batch_size = state.steps_per_function = 1;
+  auto all = nlohmann::json::parse(runner::ToJson(state));
+  all.update(nlohmann::json::parse(manifest.job_state));  // what the data are
+  manifest.job_state = all.dump();
+  REQUIRE(manifest.closures.empty());
+  return manifest;
+}
+
+TEST_CASE("sidecar: that the job's last checkpoint is passed over is told, until there is another",
+          "[sidecar]") {
+  Following f;
+  f.Begin();
+  for (int number = 1; number <= 3; ++number) {
+    const bool last = number > 1, damaged = number < 3;
+    f.job.Steps(2);
+    const std::string path =
+        absl::StrCat(f.job.directory(), "/", checkpoint::CheckpointName(number));
+    if (last) {
+      const std::string text = checkpoint::ToJson(Finished(&f, path));
+      REQUIRE(f.system->WriteAtomically(path + "/manifest.json", text).ok());
+    }
+    for (const auto& entry : fs::directory_iterator(path)) {
+      if (damaged && entry.path().extension() == ".safetensors") {
+        fs::resize_file(entry.path(), entry.file_size() - 1);
+      }
+    }
+    CHECK(Must(f.sidecar->Look()) == (damaged ? 0 : 1));
+    const absl::Status& end = f.sidecar->end_passed_over();
+    CHECK(absl::IsDataLoss(end) == (last && damaged));
+    if (!end.ok()) CHECK_THAT(std::string(end.message()), Contains("checkpoint-000002 is not"));
+    if (damaged) fs::remove_all(path);  // the next one would link to its files
+  }
+}
+
 TEST_CASE("sidecar: a checkpoint that may lack closures is not the one that the job ended with",
           "[sidecar]") {
   Following f;
@@ -335,14 +374,7 @@ TEST_CASE("sidecar: a checkpoint that may lack closures is not the one that the 
     f.job.Steps(2);
     const std::string path =
         absl::StrCat(f.job.directory(), "/", checkpoint::CheckpointName(lacks ? 1 : 2));
-    checkpoint::Manifest manifest = Must(checkpoint::ReadManifest(f.system.get(), path));
-    runner::RunState state;
-    state.finished = true;
-    state.batch_size = state.steps_per_function = 1;
-    auto all = nlohmann::json::parse(runner::ToJson(state));
-    all.update(nlohmann::json::parse(manifest.job_state));  // what the data are
-    manifest.job_state = all.dump();
-    REQUIRE(manifest.closures.empty());
+    checkpoint::Manifest manifest = Finished(&f, path);
     if (lacks) {
       checkpoint::CheckpointClosure closure;
       closure.id = manifest.low_water;
