@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/command_util.h"
+#include "coordinator/cli/commands/shared_flags.h"
 #include "coordinator/model/saved_inputs.h"
 
 namespace coxswain::cli {
@@ -70,9 +71,9 @@ void AddSavedFlags(CLI::App* command, SavedFlags* flags) {
                                      "a directory of checkpoints, or one checkpoint")
                         ->type_name("DIR");
   from->require_option(1);
-  command
-      ->add_option("--checkpoint", flags->checkpoint,
-                   "the checkpoint of this number; else the newest that is good")
+  CheckNumber(command->add_option("--checkpoint", flags->checkpoint,
+                                  "the checkpoint of this number; else the newest that is good"),
+              0, kMostCheckpoint)
       ->needs(directory)
       ->type_name("N");
 }

@@ -583,6 +583,9 @@ std::unique_ptr<Transport> NewHostTransportWith(const TransportOptions& options,
 std::unique_ptr<Transport> NewHostTransport(const TransportOptions& options) {
   const char* wanted = std::getenv("COXSWAIN_TRANSPORT");
   if (wanted != nullptr && absl::string_view(wanted) == "grpc") return NewGrpcTransport(options);
+  if (wanted != nullptr && wanted[0] != '\0') {
+    LogWarning("COXSWAIN_TRANSPORT: wanted grpc, found ", wanted, ", which has no effect");
+  }
   return NewHostTransportWith(options, kHelloTimeout);
 }
 

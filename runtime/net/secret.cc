@@ -96,9 +96,10 @@ Secret Secret::Random() {
 absl::StatusOr<Secret> Secret::Parse(absl::string_view text, const std::string& source) {
   const absl::string_view bytes = absl::StripAsciiWhitespace(text);
   if (bytes.size() < kLeast || text.size() > kMost) {
-    return Wrong(absl::StatusCode::kInvalidArgument,
-                 absl::StrCat(source, ": wanted a secret of ", kLeast, " to ", kMost,
-                              " bytes, found ", text.size() > kMost ? "more" : "", bytes.size()));
+    return Wrong(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat(source, ": wanted a secret of ", kLeast, " to ", kMost, " bytes, found ",
+                     text.size() > kMost ? "more" : absl::StrCat(bytes.size())));
   }
   return Secret(std::string(bytes), source);
 }
@@ -192,7 +193,9 @@ absl::StatusOr<Secret> FindSecret(const SecretOptions& options, bool make) {
   if (options.insecure) return Secret();
   if (!options.file.empty()) return Secret::Read(options.file);
   if (const char* named = std::getenv(kVariable); named != nullptr && named[0] != '\0') {
-    return Secret::Read(named);
+    auto secret = Secret::Read(named);
+    if (!secret.ok()) return Annotate(secret.status(), kVariable);
+    return secret;
   }
   const std::string own = DefaultSecretFile();
   if (!own.empty()) {

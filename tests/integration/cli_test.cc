@@ -57,6 +57,12 @@ TEST_CASE("wrong usage ends with code 2 and says what was wanted", "[cli]") {
       {{"eval", job, "--model-dir", files.Path("none")}, {"none", "no saved model"}},
       {{"status", "--cluster", files.Path("none.yaml")}, {"none.yaml", "No such file"}},
       {{"explain", job, "--ps", "0"}, {"--ps"}},
+      {{"train", job, "--in-process", "--insecure"}, {"--insecure excludes --in-process"}},
+      {{"train", job, "--local", "1x1", "--secret-file", "s"}, {"--secret-file excludes --local"}},
+      {{"eval", job, "--model-dir", "m", "--insecure"}, {"--insecure requires --cluster"}},
+      {{"predict", "--model-dir", "m", "--input", "-", "--force"}, {"--force requires --output"}},
+      {{"predict", "--checkpoint-dir", "c", "--input", "-", "--checkpoint", "-1"},
+       {"--checkpoint: wanted a number from 0 to ", "found -1"}},
   };
   for (const Case& c : cases) {
     const auto result = Coxswain(c.arguments);

@@ -50,8 +50,9 @@ void AddEvalCommand(CLI::App& app, Run* run) {
                        "the same of a checkpoint: of the newest one in a directory of checkpoints, "
                        "or of a directory that is one")
           ->type_name("DIR");
-  c->add_option("--checkpoint", flags->from.checkpoint,
-                "the checkpoint of this number; else the newest that is good")
+  CheckNumber(c->add_option("--checkpoint", flags->from.checkpoint,
+                            "the checkpoint of this number; else the newest that is good"),
+              0, kMostCheckpoint)
       ->needs(checkpoints)
       ->type_name("N");
   CLI::Option* const follow =

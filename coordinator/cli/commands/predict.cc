@@ -29,9 +29,10 @@ void AddPredictCommand(CLI::App& app, Run* run) {
       ->check(CLI::IsMember({"csv", "jsonl"}))
       ->type_name("FORMAT")
       ->capture_default_str();
-  c->add_option("--output", flags->output,
-                "write the predictions here, whole or not at all; else to stdout")
-      ->type_name("FILE");
+  CLI::Option* const output =
+      c->add_option("--output", flags->output,
+                    "write the predictions here, whole or not at all; else to stdout")
+          ->type_name("FILE");
   c->add_option("--top", flags->top,
                 "the best K classes or items of each row, 1 to 1000; else one class, or ten items")
       ->check(CLI::Range(1, 1000))
@@ -39,7 +40,7 @@ void AddPredictCommand(CLI::App& app, Run* run) {
   c->add_flag("--skip-bad-rows", flags->skip_bad_rows,
               "leave out rows that cannot be read, which else are an error; each prediction then "
               "begins with the line of its row");
-  c->add_flag("--force", flags->force, "replace the output if it is there");
+  c->add_flag("--force", flags->force, "replace the output if it is there")->needs(output);
   c->add_flag("--verify", flags->verify,
               "first read all tables and hold them against their checksums");
   c->callback([flags, run] { *run = [flags] { return PredictCommand(*flags); }; });

@@ -9,6 +9,7 @@
 namespace coxswain::cli {
 namespace {
 
+constexpr const char* kSecretFlags[] = {"--secret-file", "--insecure"};
 constexpr double kMostSeconds = 1e9;  // 31 years; sums of such times do not overflow
 
 // `wanted`: the range in words.
@@ -73,16 +74,18 @@ void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
 
 void AddElsewhere(CLI::App* command, Where* where, const std::string& what) {
   auto* group = command->add_option_group("where", what);
-  group
-      ->add_option("--cluster", where->cluster_file,
-                   "on the daemons of this cluster file, other ones than a running job's")
-      ->type_name("FILE");
+  CLI::Option* const cluster =
+      group
+          ->add_option("--cluster", where->cluster_file,
+                       "on the daemons of this cluster file, other ones than a running job's")
+          ->type_name("FILE");
   group
       ->add_option("--local", where->local,
                    "on processes of this machine: 2x3 for 2 parameter servers and 3 workers")
       ->type_name("PSxW");
   group->require_option(0, 1);
   AddSecret(command, &where->secret);
+  for (const char* name : kSecretFlags) command->get_option(name)->needs(cluster);
 }
 
 void AddSecret(CLI::App* command, net::SecretOptions* secret) {
@@ -95,6 +98,10 @@ void AddSecret(CLI::App* command, net::SecretOptions* secret) {
       ->add_flag("--insecure", secret->insecure,
                  "the daemons have no secret: whoever reaches them commands them")
       ->excludes(file);
+}
+
+void ExcludeSecret(CLI::App* command, CLI::Option* option) {
+  for (const char* name : kSecretFlags) option->excludes(command->get_option(name));
 }
 
 void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* run) {

@@ -17,6 +17,7 @@ namespace coxswain::cli {
 // Refuses what is no number from `least` to `most`. CLI11's own checks let nan through, which is
 // outside of no range, and with it a wait that has no end.
 CLI::Option* CheckNumber(CLI::Option* option, double least, double most);
+constexpr double kMostCheckpoint = 1e15;  // the largest number of one that a flag takes
 // Of a time that is waited for, more than nothing; and of one that may be nothing.
 CLI::Option* CheckTimeout(CLI::Option* option);
 CLI::Option* CheckSeconds(CLI::Option* option);
@@ -27,6 +28,8 @@ void AddOverrides(CLI::App* command, std::vector<std::string>* overrides);
 // --cluster, --local and the secret, of a command that works in this process without them.
 void AddElsewhere(CLI::App* command, Where* where, const std::string& what);
 void AddSecret(CLI::App* command, net::SecretOptions* secret);
+// With this option there is no cluster that a secret would be for.
+void ExcludeSecret(CLI::App* command, CLI::Option* option);
 // What `train` and `chaos` share beside the job.
 void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* run);
 

@@ -13,15 +13,17 @@ void AddTrainCommand(CLI::App& app, Run* run) {
   auto* where = c->add_option_group("where", "Where the job runs; else where TF_CONFIG says");
   where->add_option("--cluster", flags->where.cluster_file, "on the daemons of this cluster file")
       ->type_name("FILE");
-  where
-      ->add_option("--local", flags->where.local,
-                   "on processes of this machine, started and ended with the job: 2x3 for 2 "
-                   "parameter servers and 3 workers")
-      ->type_name("PSxW");
-  where->add_flag("--in-process", flags->where.in_process,
-                  "in this process: 1 parameter server and 1 worker");
+  CLI::Option* const local =
+      where
+          ->add_option("--local", flags->where.local,
+                       "on processes of this machine, started and ended with the job: 2x3 for 2 "
+                       "parameter servers and 3 workers")
+          ->type_name("PSxW");
+  CLI::Option* const in_process = where->add_flag(
+      "--in-process", flags->where.in_process, "in this process: 1 parameter server and 1 worker");
   where->require_option(0, 1);
   AddTrainFlags(c, flags, run);
+  for (CLI::Option* const own : {local, in_process}) ExcludeSecret(c, own);
   c->add_option("--threads", flags->where.threads,
                 "compute threads of this process or of each local worker; 0: by the machine's "
                 "cores. Daemons have a --threads of their own")

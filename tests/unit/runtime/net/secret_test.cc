@@ -96,7 +96,7 @@ TEST_CASE("a secret that is too short, too long or no file is refused", "[secret
   CHECK(absl::StrContains(Refusal(read("  123456789012345  \n").status()), "found 15"));
   CHECK(read("1234567890123456").ok());
   CHECK(read(std::string(1024, 'x')).ok());
-  Refusal(read(std::string(1025, 'x')).status());
+  CHECK(absl::EndsWith(Refusal(read(std::string(1025, 'x')).status()), "found more"));
   CHECK(absl::StrContains(Refusal(Secret::Read(files.Path("none")).status()), "none"));
   CHECK(absl::StrContains(Refusal(Secret::Read(files.Path("")).status()), "wanted a file"));
 }
@@ -176,6 +176,13 @@ TEST_CASE("a secret is looked for where it was said, in the environment, and at 
     const Variable named("COXSWAIN_SECRET_FILE", files.Path("named"));
     CHECK(same(FindSecret({files.Path("said"), false}), files.Path("said")));
     CHECK(same(FindSecret({}), files.Path("named")));
+  }
+  {
+    const Variable wrong("COXSWAIN_SECRET_FILE", files.Path("typo"));
+    const std::string told = Refusal(FindSecret({}).status());
+    INFO(told);
+    CHECK(absl::StartsWith(told, "COXSWAIN_SECRET_FILE: "));
+    CHECK(absl::StrContains(told, files.Path("typo") + ": No such file"));
   }
   const Variable none("COXSWAIN_SECRET_FILE", "");
   CHECK(absl::StrContains(Refusal(FindSecret({}).status()), files.Path("config/coxswain/secret")));
