@@ -14,6 +14,7 @@
 #include "coordinator/local/local_tasks.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/env/process_limits.h"
 
 namespace coxswain::cli {
 namespace {
@@ -64,6 +65,7 @@ absl::StatusOr<Cluster> OpenCluster(const Where& where, cluster::ClusterConfig c
   options.threads = where.threads;
   options.secret_file = where.secret.file;
   options.insecure = where.secret.insecure;
+  RETURN_IF_ERROR(env::CheckThreads("--threads", where.threads));
   if (where.in_process) return Cluster::InProcess(1, 1, options);
   if (!where.local.empty()) {
     ASSIGN_OR_RETURN(const local::LocalSize size, local::ParseLocalSize(where.local));

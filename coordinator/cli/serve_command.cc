@@ -26,6 +26,7 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/process_limits.h"
 
 namespace coxswain::cli {
 namespace {
@@ -177,6 +178,8 @@ absl::Status ServeCheckpoints(const ServeFlags& flags) {
 
 absl::Status Serve(const ServeFlags& flags) {
   AllowManyFiles();
+  // Each connection has a thread.
+  RETURN_IF_ERROR(env::CheckThreads("--connections", flags.connections));
   return flags.follow.empty() ? ServeModel(flags) : ServeCheckpoints(flags);
 }
 

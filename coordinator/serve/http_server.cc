@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <limits>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "coordinator/serve/http_head.h"
 #include "coordinator/serve/json_rows.h"
 #include "httplib.h"
+#include "runtime/base/logging.h"
 #include "runtime/data/names.h"
 
 namespace coxswain::serve {
@@ -48,8 +50,14 @@ constexpr char kAnyPath[] = "[\\s\\S]*";
 class ConnectionThreads final : public httplib::TaskQueue {
  public:
   ConnectionThreads(int threads, std::function<void()> idle) : idle_(std::move(idle)) {
-    for (int i = 0; i < threads; ++i) {
-      threads_.emplace_back([this] { Work(); });
+    threads_.reserve(static_cast<size_t>(threads));
+    try {
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+    } catch (const std::system_error& error) {
+      if (threads_.empty()) throw;
+      LogWarning("only ", threads_.size(), " connections of ", threads,
+                 " are served at once: ", error.what(),
+                 " (`ulimit -u` or `ulimit -v`, or the cgroup's pids.max)");
     }
   }
 

@@ -239,11 +239,19 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   if (!secret_found.ok()) return Complain(secret_found.status(), kUsageError);
   const auto roots = RootsOf(flags);
   if (!roots.ok()) return Complain(roots.status(), kUsageError);
-  if (flags.port > 65535 || flags.threads < 0) {
-    return Complain(absl::InvalidArgumentError("--port is 0..65535 and --threads at least 0"),
+  if (flags.port > 65535) {
+    return Complain(
+        absl::InvalidArgumentError(absl::StrCat("--port: wanted 0..65535, found ", flags.port)),
+        kUsageError);
+  }
+  if (flags.threads < 0 || flags.threads > env::kMostThreads) {
+    return Complain(absl::InvalidArgumentError(absl::StrCat(
+                        "--threads: wanted 0..", env::kMostThreads, ", found ", flags.threads)),
                     kUsageError);
   }
-  if (absl::Status s = env::CheckAddressSpace(); !s.ok()) return Complain(s, kUsageError);
+  if (absl::Status s = env::CheckThreads("--threads", flags.threads); !s.ok()) {
+    return Complain(s, kUsageError);
+  }
   if (flags.exit_with_parent) {
     const pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGTERM);

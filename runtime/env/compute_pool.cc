@@ -6,12 +6,14 @@
 #include <atomic>
 #include <deque>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "runtime/base/logging.h"
 #include "runtime/env/without_signals.h"
 
 namespace coxswain::env {
@@ -62,16 +64,19 @@ struct Loop {
 class ThreadPool final : public ComputePool {
  public:
   explicit ThreadPool(int threads) {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+    threads_.reserve(static_cast<size_t>(threads));
+    // The process needs other threads, too: where the system gives no more, half of these will do.
+    int wanted = threads;
+    while (!Begin(wanted)) {
+      wanted = std::max(1, static_cast<int>(threads_.size()) / 2);
+      End();
+    }
+    if (threads_.size() == static_cast<size_t>(threads)) return;
+    LogWarning("there are only ", threads_.size(), " compute threads of ", threads,
+               ": the system gives no more (`ulimit -u`, `ulimit -v` or the cgroup's pids.max)");
   }
 
-  ~ThreadPool() override {
-    {
-      absl::MutexLock lock(&mu_);
-      stopping_ = true;
-    }
-    for (std::thread& t : threads_) t.join();
-  }
+  ~ThreadPool() override { End(); }
 
   void Schedule(absl::AnyInvocable<void()> task) override {
     absl::MutexLock lock(&mu_);
@@ -107,6 +112,31 @@ class ThreadPool final : public ComputePool {
   }
 
  private:
+  // False: only some of them could be made. Throws where there is none.
+  bool Begin(int threads) {
+    {
+      absl::MutexLock lock(&mu_);
+      stopping_ = false;
+    }
+    try {
+      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+    } catch (const std::system_error&) {
+      if (threads_.empty()) throw;
+      return false;
+    }
+    return true;
+  }
+
+  // Runs what is queued, and joins.
+  void End() {
+    {
+      absl::MutexLock lock(&mu_);
+      stopping_ = true;
+    }
+    for (std::thread& t : threads_) t.join();
+    threads_.clear();
+  }
+
   bool Ready() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return stopping_ || !first_.empty() || !queue_.empty();
   }

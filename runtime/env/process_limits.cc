@@ -17,6 +17,8 @@ namespace {
 constexpr uint64_t kBaseBytes = uint64_t{1536} << 20;
 constexpr uint64_t kBytesPerCore = uint64_t{64} << 20;
 
+constexpr int64_t kStackMib = 8;  // of a thread, where the system is not told otherwise
+
 uint64_t Needed() {
   return kBaseBytes + kBytesPerCore * std::max(1u, std::thread::hardware_concurrency());
 }
@@ -50,6 +52,16 @@ bool HasAddressSpaceFor(uint64_t bytes) {
   rlimit space = {};
   return getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY ||
          space.rlim_cur >= Needed() + bytes;
+}
+
+absl::Status CheckThreads(absl::string_view flag, int64_t threads) {
+  RETURN_IF_ERROR(CheckAddressSpace());
+  const int64_t mib = threads * kStackMib;
+  if (HasAddressSpaceFor(static_cast<uint64_t>(mib) << 20)) return absl::OkStatus();
+  return WithDetail(absl::FailedPreconditionError(absl::StrCat(
+                        flag, ": ", threads, " threads take ", mib, " MiB of address space, for ",
+                        "which `ulimit -v` leaves no room: wanted fewer, or that limit lifted")),
+                    {ErrorCause::kConfiguration, false, "", 0});
 }
 
 }  // namespace coxswain::env

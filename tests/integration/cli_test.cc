@@ -57,6 +57,7 @@ TEST_CASE("wrong usage ends with code 2 and says what was wanted", "[cli]") {
       {{"eval", job, "--model-dir", files.Path("none")}, {"none", "no saved model"}},
       {{"status", "--cluster", files.Path("none.yaml")}, {"none.yaml", "No such file"}},
       {{"explain", job, "--ps", "0"}, {"--ps"}},
+      {{"train", job, "--in-process", "--threads", "20000"}, {"--threads", "20000", "1024"}},
       {{"train", job, "--in-process", "--insecure"}, {"--insecure excludes --in-process"}},
       {{"train", job, "--local", "1x1", "--secret-file", "s"}, {"--secret-file excludes --local"}},
       {{"eval", job, "--model-dir", "m", "--insecure"}, {"--insecure requires --cluster"}},

@@ -168,11 +168,29 @@ TEST_CASE("who may have too little address space is told so at once", "[cluster]
   };
   for (const std::string& command : {absl::StrCat(COXSWAIN_BINARY_DIR "/bin/coxswain-ps --port 0"),
                                      absl::StrCat(kProgram, " train ", job, " --local 1x1"),
-                                     absl::StrCat(kProgram, " train ", job, " --in-process")}) {
+                                     absl::StrCat(kProgram, " train ", job, " --in-process"),
+                                     absl::StrCat(kProgram, " serve --model-dir none")}) {
     const auto result = limited(command);
     CAPTURE(command, result.out, result.err);
     CHECK(result.code == 2);
     CHECK_THAT(result.err, Contains("ulimit -v") && Contains("195 MiB"));
+  }
+}
+
+TEST_CASE("more threads than there is address space for are refused with their flag", "[cluster]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::vector<std::string> commands = {
+      absl::StrCat(kProgram, " serve --model-dir none --connections 4096"),
+      absl::StrCat(kProgram, " train ", job, " --in-process --threads 1000"),
+      COXSWAIN_BINARY_DIR "/bin/coxswain-worker --port 0 --threads 1000"};
+  for (const std::string& command : commands) {
+    const auto result = Run({"/bin/sh", "-c", absl::StrCat("ulimit -v 8000000; exec ", command)});
+    CAPTURE(command, result.out, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(": 4096 threads take 32768 MiB") ||
+                               Contains("--threads: 1000 threads take 8000 MiB"));
+    CHECK_THAT(result.err, Contains("ulimit -v"));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
+#include "runtime/env/process_limits.h"
 
 namespace coxswain::cli {
 
@@ -27,7 +28,7 @@ void AddTrainCommand(CLI::App& app, Run* run) {
   c->add_option("--threads", flags->where.threads,
                 "compute threads of this process or of each local worker; 0: by the machine's "
                 "cores. Daemons have a --threads of their own")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, env::kMostThreads))
       ->type_name("N")
       ->capture_default_str();
   CLI::Option* const trace =

@@ -1,3 +1,4 @@
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -6,7 +7,9 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -450,6 +453,29 @@ TEST_CASE("a pool runs tasks on its own threads, and all of them before it ends"
   CHECK(ran == 100);
   CHECK(in_caller == 0);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they map terabytes
+TEST_CASE("a pool has fewer threads where the system gives no more, and leaves it some", "[env]") {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before = {};
+  REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
+  rlimit some = before;
+  some.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{512} << 20);
+  REQUIRE(setrlimit(RLIMIT_AS, &some) == 0);
+  bool another = false;
+  int threads = 0;
+  {
+    const auto pool = NewComputePool(4000);
+    threads = pool->threads();
+    std::thread([&another] { another = true; }).join();
+  }
+  REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK(another);
+  CHECK(threads > 0);
+  CHECK(threads < 4000);
+}
+#endif
 
 }  // namespace
 }  // namespace coxswain::env
