@@ -29,6 +29,7 @@
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/visits.h"
 #include "coordinator/model/warm_start.h"
+#include "coordinator/runner/best_values.h"
 #include "coordinator/runner/runner.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/cluster.h"
@@ -67,6 +68,19 @@ absl::Status LockDirectory(const TrainFlags& flags, const std::string& cluster,
   return checkpoints->Lock(cluster, absl::Seconds(flags.where.connect_timeout));
 }
 
+// Best values without the checkpoints that name them are all that somebody kept of an earlier job:
+// they would go as this one's old ones.
+absl::Status CheckNoBestValues(const std::string& directory) {
+  ASSIGN_OR_RETURN(const auto names, env::NewRealFileSystem()->List(directory));
+  for (const std::string& name : names) {
+    if (!runner::IsBestValuesName(name)) continue;
+    return config::ConfigurationError(absl::StrCat(
+        directory, " has ", name, ", the best values of an earlier job, and no checkpoint: move ",
+        name, " elsewhere, or name another directory to begin anew"));
+  }
+  return absl::OkStatus();
+}
+
 // The checkpoints as the flags and the job configure them; with --resume, finds the one to go on
 // from. Nullopt when the job writes none. `cluster`: of daemons, see ClusterIdentity.
 absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const job::JobSpec& job,
@@ -102,7 +116,10 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const job::Jo
   if (!flags.resume) {
     ASSIGN_OR_RETURN(const auto there,
                      checkpoint::ListCheckpoints(env::NewRealFileSystem().get(), directory));
-    if (there.empty()) return checkpoints;
+    if (there.empty()) {
+      RETURN_IF_ERROR(CheckNoBestValues(directory));
+      return checkpoints;
+    }
     return config::ConfigurationError(absl::StrCat(directory,
                                                    " has checkpoints already, the newest is ",
                                                    checkpoint::CheckpointName(there[0].number),
@@ -114,6 +131,7 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> OpenCheckpoints(const job::Jo
     std::fprintf(stderr, "not used: %s\n", std::string(status.message()).c_str());
   }
   RETURN_IF_ERROR(found);
+  if (!checkpoints->found()) RETURN_IF_ERROR(CheckNoBestValues(directory));
   return checkpoints;
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,7 @@ namespace {
 constexpr char kPrefix[] = "best-";
 constexpr char kFileSuffix[] = ".safetensors";  // of earlier versions
 constexpr char kUnfinished[] = ".tmp";
+constexpr char kManifestFile[] = "manifest.json";  // of a checkpoint
 constexpr int kAttempts = 10;
 constexpr int64_t kPlaces = 1 << 16;  // of a hash table, read at once
 
@@ -60,10 +62,11 @@ bool IsBestValuesName(absl::string_view name) {
          name == DirectoryName(steps);
 }
 
-BestValues::BestValues(ParameterServerStrategy* strategy, std::string directory,
+BestValues::BestValues(ParameterServerStrategy* strategy, std::string directory, std::string job,
                        std::function<absl::Status()> save)
     : strategy_(strategy),
       directory_(std::move(directory)),
+      job_(std::move(job)),
       save_(std::move(save)),
       files_(env::NewRealFileSystem()) {}
 
@@ -95,6 +98,11 @@ absl::Status BestValues::KeepInMemory() {
 absl::Status BestValues::LinkNewest(const std::string& name) {
   const std::string path = absl::StrCat(directory_, "/", name);
   // Of a job that was resumed from before this evaluation.
+  for (const char* suffix : {"", kUnfinished}) {
+    if (!files_->Exists(path + suffix) || IsOfJob(name + suffix)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, suffix, " is there, which this job has not made: it stays; move it elsewhere"));
+  }
   RETURN_IF_ERROR(files_->RemoveAll(path));
   absl::Status kept;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -106,6 +114,29 @@ absl::Status BestValues::LinkNewest(const std::string& name) {
     if (!absl::IsUnavailable(kept)) break;
   }
   return kept.ok() ? kept : Annotate(kept, "the best values cannot be kept");
+}
+
+// Told by what it holds: anybody may give a file or a directory such a name.
+bool BestValues::IsOfJob(const std::string& name) const {
+  const std::string path = absl::StrCat(directory_, "/", name);
+  if (absl::EndsWith(name, kFileSuffix)) {
+    const auto opened = checkpoint::SafetensorsFile::Open(files_.get(), path);
+    if (!opened.ok()) return false;
+    const auto& variables = strategy_->variables();
+    return absl::c_all_of(variables, [&opened](const auto& info) {
+      return model::IsInternal(*info) ||
+             absl::c_any_of(opened->entries(),
+                            [&info](const auto& entry) { return entry.name == info->name; });
+    });
+  }
+  if (files_->Exists(absl::StrCat(path, "/", kManifestFile))) {
+    const auto manifest = checkpoint::ReadManifest(files_.get(), path);
+    return manifest.ok() && manifest->job == job_;
+  }
+  // Begun only: links to files of a checkpoint, or nothing at all.
+  const auto inside = files_->List(path);
+  return absl::EndsWith(name, kUnfinished) && inside.ok() &&
+         absl::c_all_of(*inside, [](const auto& f) { return absl::EndsWith(f, kFileSuffix); });
 }
 
 absl::StatusOr<BestValues::Value> BestValues::Read(
@@ -157,7 +188,7 @@ void BestValues::RemoveOld(const std::string& newest) {
     }
   }
   for (const std::string& name : *names) {
-    if (!IsBestValuesName(name) || keep.count(name) > 0) continue;
+    if (!IsBestValuesName(name) || keep.count(name) > 0 || !IsOfJob(name)) continue;
     const absl::Status removed = files_->RemoveAll(absl::StrCat(directory_, "/", name));
     if (!removed.ok()) LogWarning("old best values stay: ", removed.message());
   }

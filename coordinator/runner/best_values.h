@@ -26,15 +26,17 @@ bool IsBestValuesName(absl::string_view name);
 class BestValues {
  public:
   // `directory`: of the checkpoints; empty: memory. `save` writes a checkpoint of what the
-  // variables hold, and returns when it is there. `strategy` must outlive the object.
-  BestValues(ParameterServerStrategy* strategy, std::string directory,
+  // variables hold, and returns when it is there. `job`: the name that its checkpoints have.
+  // `strategy` must outlive the object.
+  BestValues(ParameterServerStrategy* strategy, std::string directory, std::string job,
              std::function<absl::Status()> save);
 
   // Without a directory of checkpoints.
   bool in_memory() const { return directory_.empty(); }
   // Keeps what the variables hold now, while nothing trains; `steps` names the directory. Returns
   // its name, empty without a directory of checkpoints. What no checkpoint names any more is
-  // removed.
+  // removed, but nothing that this job has not made. Errors: FailedPrecondition where something
+  // else has the name.
   absl::StatusOr<std::string> Keep(int64_t steps);
   // Assigns the kept values: those in memory, or else those of this name (empty: there are none,
   // and nothing happens). It may be a file "best-000001200.safetensors", of an earlier version of
@@ -52,12 +54,13 @@ class BestValues {
   absl::Status Assign(const Value& value);
   absl::Status KeepInMemory();
   absl::Status LinkNewest(const std::string& name);
+  bool IsOfJob(const std::string& name) const;
   absl::Status RestoreCheckpoint(const std::string& path);
   absl::Status ReadFile(const std::string& path);
   void RemoveOld(const std::string& newest);
 
   ParameterServerStrategy* strategy_;
-  const std::string directory_;
+  const std::string directory_, job_;
   const std::function<absl::Status()> save_;
   std::unique_ptr<env::FileSystem> files_;
   std::vector<Value> values_;

@@ -77,6 +77,7 @@ JobRunner::JobRunner(Cluster cluster, job::JobSpec job, RunEvents events,
                           .consistency = job_.train.consistency,
                           .ema_decay = job_.train.ema ? job_.train.ema->decay : 0}),
       best_values_(&strategy_, checkpoints == nullptr ? "" : checkpoints->options().directory,
+                   checkpoints == nullptr ? "" : checkpoints->options().job,
                    [this] { return SaveCheckpoint(); }) {}
 
 JobRunner::~JobRunner() = default;

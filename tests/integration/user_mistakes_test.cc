@@ -244,6 +244,30 @@ TEST_CASE("a model does not go where a job removes it, nor into another model", 
   }
 }
 
+TEST_CASE("the best values that somebody kept of an earlier job are not removed by a new one",
+          "[files]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), checkpoints = files.Path("checkpoints");
+  fs::create_directories(checkpoints + "/best-000000126");
+  files.Write("checkpoints/best-000000126/mine", "mine");
+  for (const bool resume : {false, true}) {
+    std::vector<std::string> arguments = {"train",
+                                          job,
+                                          "--in-process",
+                                          "--checkpoint-dir",
+                                          checkpoints,
+                                          "--set",
+                                          "train.early_stopping={metric: rmse, patience: 2}"};
+    if (resume) arguments.push_back("--resume");
+    const auto result = Coxswain(arguments);
+    CAPTURE(resume, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, StartsWith("error: ") && Contains("checkpoints has best-000000126") &&
+                               Contains("move best-000000126 elsewhere"));
+    CHECK(fs::exists(checkpoints + "/best-000000126/mine"));
+  }
+}
+
 TEST_CASE(
     "the option local without daemons beside the program says where they belong, and what there is",
     "[local]") {

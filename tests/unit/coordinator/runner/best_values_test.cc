@@ -20,6 +20,8 @@ namespace {
 using testing::Must;
 namespace fs = std::filesystem;
 
+constexpr char kJob[] = "films";
+
 // A table, a hash table and a dense variable, with checkpoints of them.
 struct Program {
   Program() : checkpoints(OptionsFor(directory)) {
@@ -34,6 +36,7 @@ struct Program {
   static CheckpointOptions OptionsFor(const std::string& directory) {
     CheckpointOptions options;
     options.directory = directory;
+    options.job = kJob;
     options.every = absl::ZeroDuration();
     options.keep = 1;
     return options;
@@ -63,8 +66,25 @@ struct Program {
     return same && rows == 2;
   }
   BestValues Best(bool with_directory) {
-    return BestValues(&strategy, with_directory ? directory : "",
+    return BestValues(&strategy, with_directory ? directory : "", kJob,
                       [this] { return checkpoints.Save(); });
+  }
+
+  void WriteFileOfEarlierVersion(const std::string& name, float value) {
+    const auto real = env::NewRealFileSystem();
+    const Tensor values = Filled({5, 2}, value), three = Filled({3}, value),
+                 rows = Filled({2, 2}, value);
+    const Tensor numbers = *Tensor::FromVector<int64_t>({7, static_cast<int64_t>(value)}, Shape{2});
+    auto writer =
+        Must(checkpoint::SafetensorsWriter::Create(real.get(), directory + "/" + name,
+                                                   {{"table", DType::kF32, values.shape()},
+                                                    {"ids", DType::kF32, rows.shape()},
+                                                    {"ids/ids", DType::kI64, numbers.shape()},
+                                                    {"dense", DType::kF32, three.shape()}}));
+    for (const Tensor* t : {&values, &rows, &numbers, &three}) {
+      Must(writer->Append(t->raw(), t->bytes()));
+    }
+    Must(writer->Finish());
   }
 
   DataFiles files;
@@ -129,32 +149,58 @@ TEST_CASE("best values that no checkpoint names go, and a user's own files stay"
   Program program;
   BestValues best = program.Best(true);
   program.files.Write("checkpoints/best-of-all.txt", "mine");
-  program.files.Write("checkpoints/best-000000001.safetensors", "of an earlier version");
+  program.WriteFileOfEarlierVersion("best-000000001.safetensors", 1);
+  // One that a killed process had begun.
+  fs::create_directory(program.directory + "/best-000000002.tmp");
+  program.files.Write("checkpoints/best-000000002.tmp/table.safetensors", "");
   for (int i = 1; i <= 4; ++i) {
     program.Set(static_cast<float>(i));
     Must(best.Keep(10 * i));
   }
   CHECK(!fs::exists(program.directory + "/best-000000001.safetensors"));
+  CHECK(!fs::exists(program.directory + "/best-000000002.tmp"));
   CHECK(!fs::exists(program.directory + "/best-000000010"));
   CHECK(fs::exists(program.directory + "/best-000000040"));
   CHECK(fs::exists(program.directory + "/best-of-all.txt"));
 }
 
+TEST_CASE("what has the name of best values but is not this job's stays", "[runner]") {
+  Program program;
+  program.Set(1);
+  Must(program.checkpoints.Save());
+  const fs::path directory = program.directory;
+  fs::create_directory(directory / "best-000000007");
+  program.files.Write("checkpoints/best-000000007/mine", "mine");
+  program.files.Write("checkpoints/best-000000008", "mine");
+  program.files.Write("checkpoints/best-000000008.safetensors", "mine");
+  fs::create_directory(directory / "best-000000009.tmp");
+  program.files.Write("checkpoints/best-000000009.tmp/mine", "mine");
+  // Another job's, in the same directory.
+  BestValues other(&program.strategy, program.directory, "books",
+                   [&program] { return program.checkpoints.Save(); });
+  const std::string of_films = Must(program.Best(true).Keep(6));
+  CHECK(absl::IsFailedPrecondition(other.Keep(6).status()));
+  for (int i = 1; i <= 4; ++i) Must(other.Keep(10 * i));
+  CHECK(fs::exists(directory / of_films / "manifest.json"));
+  BestValues best = program.Best(true);
+  for (int i = 7; i <= 9; ++i) {
+    const auto kept = best.Keep(i);
+    CHECK(absl::IsFailedPrecondition(kept.status()));
+    CHECK_THAT(std::string(kept.status().message()),
+               Catch::Matchers::Contains("which this job has not made: it stays"));
+  }
+  for (int i = 5; i <= 8; ++i) Must(best.Keep(10 * i));
+  for (const char* mine : {"best-000000007/mine", "best-000000008", "best-000000008.safetensors",
+                           "best-000000009.tmp/mine"}) {
+    CAPTURE(mine);
+    CHECK(fs::exists(directory / mine));
+  }
+}
+
 TEST_CASE("best values that an earlier version wrote as a file are read", "[runner]") {
   Program program;
   program.Set(1);
-  const auto files = env::NewRealFileSystem();
-  const Tensor table = Program::Filled({5, 2}, 4), dense = Program::Filled({3}, 4),
-               rows = Program::Filled({2, 2}, 4);
-  const Tensor ids = *Tensor::FromVector<int64_t>({7, 4}, Shape{2});
-  auto writer = Must(checkpoint::SafetensorsWriter::Create(
-      files.get(), program.directory + "/best-000000009.safetensors",
-      {{"table", DType::kF32, table.shape()},
-       {"ids", DType::kF32, rows.shape()},
-       {"ids/ids", DType::kI64, ids.shape()},
-       {"dense", DType::kF32, dense.shape()}}));
-  for (const Tensor* t : {&table, &rows, &ids, &dense}) Must(writer->Append(t->raw(), t->bytes()));
-  Must(writer->Finish());
+  program.WriteFileOfEarlierVersion("best-000000009.safetensors", 4);
   Must(program.Best(true).Restore("best-000000009.safetensors"));
   CHECK(program.Holds(4));
 }
