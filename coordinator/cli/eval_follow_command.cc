@@ -186,8 +186,9 @@ absl::Status Follow(const EvalFlags& flags) {
   const auto files = env::NewRealFileSystem();
   const std::string own =
       flags.eval_dir.empty() ? absl::StrCat(flags.follow, "/eval") : flags.eval_dir;
-  RETURN_IF_ERROR(CheckOutputDirectory("--eval-dir", own));
-  RETURN_IF_ERROR(CheckOutsideSaved({"--eval-dir", own}));
+  RETURN_IF_ERROR(CheckOfThisMachine("--follow", flags.follow));
+  RETURN_IF_ERROR(CheckOutsideSaved(flags.eval_dir.empty() ? NamedPath{"--follow", flags.follow}
+                                                           : NamedPath{"--eval-dir", own}));
   absl::Notification ending;
   sidecar::Sidecar* running = nullptr;
   absl::Mutex mutex;
@@ -200,6 +201,8 @@ absl::Status Follow(const EvalFlags& flags) {
   if (!begun) return absl::OkStatus();
   ASSIGN_OR_RETURN(const job::JobSpec job, ReadFollowedJob(flags));
   ASSIGN_OR_RETURN(const sidecar::BestBy by, FindMetric(flags, job));
+  // Only now: of a name that was mistyped nothing is made.
+  RETURN_IF_ERROR(CheckOutputDirectory("--eval-dir", own));
   auto directory = sidecar::SideDirectory::Open(files.get(), own, job.name, by);
   if (!directory.ok()) {
     return absl::IsUnavailable(directory.status()) ? AsConfiguration(directory.status())

@@ -44,12 +44,6 @@ absl::Status No(absl::string_view flag, const std::string& path, absl::string_vi
   return config::ConfigurationError(absl::StrCat(flag, " ", path, " cannot be written: ", why));
 }
 
-// Otherwise a directory "s3:" would be made here.
-absl::Status CheckOfThisMachine(absl::string_view flag, const std::string& path) {
-  if (!env::IsRemotePath(path)) return absl::OkStatus();
-  return No(flag, path, "wanted a path of this machine; only data is read from object stores");
-}
-
 bool SameFile(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
@@ -171,6 +165,15 @@ bool BelongsToJob(const fs::path& path) {
 
 // `place`: where the saved things begin that nothing may lie in.
 absl::Status CheckOutsideSavedAt(const NamedPath& path, fs::path place) {
+  for (;; place = place.parent_path()) {
+    const std::string what = SavedThere(place);
+    if (!what.empty()) {
+      return config::ConfigurationError(
+          absl::StrCat(path.flag, " ", path.path, " lies in ", what, ", ", place.string(),
+                       ", which holds nothing else: name another place"));
+    }
+    if (place == place.parent_path()) break;
+  }
   for (fs::path named = Resolve(path.path); named.has_relative_path();
        named = named.parent_path()) {
     if (!BelongsToJob(named)) continue;
@@ -179,15 +182,7 @@ absl::Status CheckOutsideSavedAt(const NamedPath& path, fs::path place) {
                      named.parent_path().string(), " removes or replaces what is called ",
                      named.filename().string(), " there: name another place"));
   }
-  for (;; place = place.parent_path()) {
-    const std::string what = SavedThere(place);
-    if (!what.empty()) {
-      return config::ConfigurationError(
-          absl::StrCat(path.flag, " ", path.path, " lies in ", what, ", ", place.string(),
-                       ", which holds nothing else: name another place"));
-    }
-    if (place == place.parent_path()) return absl::OkStatus();
-  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckExisting(absl::string_view flag, const std::string& path, OutputKind kind,
@@ -218,6 +213,12 @@ absl::Status CheckExisting(absl::string_view flag, const std::string& path, Outp
 }
 
 }  // namespace
+
+absl::Status CheckOfThisMachine(absl::string_view flag, const std::string& path) {
+  if (!env::IsRemotePath(path)) return absl::OkStatus();
+  return config::ConfigurationError(absl::StrCat(
+      flag, " ", path, ": wanted a path of this machine; only data is read from object stores"));
+}
 
 std::vector<CommandInput> InputsOf(const job::JobSpec& job) {
   std::vector<CommandInput> inputs = {{"the job file", job.file}};

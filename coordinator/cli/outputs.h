@@ -33,6 +33,10 @@ enum class OutputKind : uint8_t { kReport, kTrace, kNew, kForced };
 absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, OutputKind kind,
                              const std::vector<CommandInput>& inputs);
 
+// Whether `path` is no address in an object store, of which a directory "s3:" would be made here,
+// or waited for.
+absl::Status CheckOfThisMachine(absl::string_view flag, const std::string& path);
+
 // A directory or a file that a flag names.
 struct NamedPath {
   absl::string_view flag;

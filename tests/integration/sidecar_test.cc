@@ -212,5 +212,31 @@ TEST_CASE("sidecar: what cannot be is told before anything is evaluated", "[side
   refused({"--model-dir", files.Path("model")}, "");
 }
 
+TEST_CASE("sidecar: what is refused, or waits for a job, has made no directory", "[sidecar]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints"),
+                    model = files.Path("model");
+  const std::vector<std::string> train = {"train",   job,           "--in-process",
+                                          "--quiet", "--model-dir", model};
+  std::vector<std::string> with_checkpoints = train;
+  with_checkpoints.insert(with_checkpoints.end(), {"--checkpoint-dir", checkpoints});
+  REQUIRE(Coxswain(with_checkpoints).code == 0);
+  const auto of_model = Coxswain({"eval", "--follow", model});
+  CAPTURE(of_model.err);
+  CHECK(of_model.code == 2);
+  CHECK_THAT(of_model.err, Contains("--follow " + model + " lies in a saved model"));
+  CHECK_FALSE(fs::exists(model + "/eval"));
+  CHECK(Coxswain(train).code == 0);  // it may still be replaced
+  const std::string inside = checkpoints + "/checkpoint-000001/ev";
+  CHECK(Coxswain({"eval", "--follow", checkpoints, "--eval-dir", inside}).code == 2);
+  CHECK_FALSE(fs::exists(inside));
+  CHECK(Coxswain({"eval", "--follow", checkpoints, "--metric", "rmse"}).code == 2);
+  CHECK_FALSE(fs::exists(checkpoints + "/eval"));
+  const auto waited = Coxswain({"eval", "--follow", files.Path("typo/x"), "--idle-seconds", "0.1"});
+  CHECK(waited.code == 0);
+  CHECK_THAT(waited.err, Contains("waiting for "));
+  CHECK_FALSE(fs::exists(files.Path("typo")));
+}
+
 }  // namespace
 }  // namespace coxswain

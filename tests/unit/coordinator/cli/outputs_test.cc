@@ -284,11 +284,11 @@ TEST_CASE("when no place will do the user is asked until one does", "[outputs]")
 TEST_CASE("what is written stays on this machine", "[outputs]") {
   const std::string there = "s3://bucket/out";
   for (const std::string& said :
-       {Said(CheckOutsideSaved({"--model-dir", there})),
-        Said(CheckOutputDirectory("--model-dir", there)),
+       {Said(CheckOutsideSaved({"--eval-dir", there})),
+        Said(CheckModelOutsideSaved({"--model-dir", there})),
+        Said(CheckOutputDirectory("--eval-dir", there)),
         Said(CheckOutputFile("--report", there, OutputKind::kReport, {}))}) {
-    CHECK(absl::StrContains(said,
-                            "s3://bucket/out cannot be written: wanted a path of this machine"));
+    CHECK(absl::StrContains(said, "s3://bucket/out: wanted a path of this machine"));
   }
   CHECK_FALSE(fs::exists("s3:"));
 }
@@ -369,10 +369,11 @@ TEST_CASE("a model goes into no checkpoint, no job's inputs and no other model",
     CHECK(said(good).empty());
   }
   CHECK(absl::StrContains(said("model/sub"), "lies in a saved model, " + dir.Path("model")));
+  CHECK(absl::StrContains(said("link/checkpoint-000001/model"), "lies in a checkpoint, "));
   for (const char* of_job :
-       {"jobs/checkpoint-000001", "jobs/checkpoint-000001/model", "link/checkpoint-000001/model",
-        "jobs/checkpoint-000009", "jobs/checkpoint-000009.tmp/a/b", "jobs/best-000000007",
-        "jobs/best-000000007/model", "jobs/inputs", "jobs/inputs/model"}) {
+       {"jobs/checkpoint-000001", "jobs/checkpoint-000009", "link/checkpoint-000009/model",
+        "jobs/checkpoint-000009.tmp/a/b", "jobs/best-000000007", "jobs/best-000000007/model",
+        "jobs/inputs", "jobs/inputs/model"}) {
     CAPTURE(of_job);
     CHECK(absl::StrContains(said(of_job), "the job whose checkpoints are in " + dir.Path("jobs") +
                                               " removes or replaces what is called"));
