@@ -60,15 +60,22 @@ class ProgressLine {
   Clock::time_point last_ = Clock::now();
 };
 
-absl::Status CheckOut(const std::string& out) {
-  if (!IsStandardStream(out)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--out: wanted a file's name, found ", out,
-                   ", where the output of the command goes: it stays"));
+absl::Status CheckOut(const GenerateFlags& flags) {
+  if (IsStandardStream(flags.out)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out: wanted a file's name, found ", flags.out,
+                     ", where the output of the command goes: it stays"));
+  }
+  const OutputKind kind = flags.force ? OutputKind::kForced : OutputKind::kNew;
+  for (const std::string& path : {flags.out, generate::TruthPath(flags.out)}) {
+    RETURN_IF_ERROR(CheckOutsideSaved({"--out", path}));
+    RETURN_IF_ERROR(CheckOutputFile("--out", path, kind, {}));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Write(const generate::PlantedData& data, const GenerateFlags& flags, int64_t rows) {
-  RETURN_IF_ERROR(CheckOut(flags.out));
+  RETURN_IF_ERROR(CheckOut(flags));
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = flags.threads > 0 ? flags.threads : std::max(1, cores);
   const auto pool = env::NewComputePool(threads);

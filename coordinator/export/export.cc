@@ -312,7 +312,12 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
     return absl::InvalidArgumentError(
         absl::StrCat(target, " lies in ", source.path(), ", which is read: name another place"));
   }
-  if (!files->Exists(target)) return absl::OkStatus();
+  if (!files->Exists(target)) {
+    std::error_code error;
+    if (!std::filesystem::is_symlink(target, error)) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat(target, " is a link to nothing, which stays: name another place"));
+  }
   if (!options.replace) {
     return absl::AlreadyExistsError(absl::StrCat(target, " is there already; --force replaces it"));
   }
@@ -332,6 +337,14 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
     return absl::FailedPreconditionError(absl::StrCat(target, " is a device: it stays"));
   }
   return absl::OkStatus();
+}
+
+// A link stays one: what it leads to is replaced.
+std::string BehindLink(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
 }
 
 // The old export is removed only when the new one is complete.
@@ -395,6 +408,7 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& s
   std::string target = options.out;
   while (target.size() > 1 && target.back() == '/') target.pop_back();
   RETURN_IF_ERROR(CheckTarget(files.get(), source, target, options));
+  target = BehindLink(target);
   ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options));
   RETURN_IF_ERROR(CheckNames(all));
   const std::string temporary = env::NewNameBeside(target);
@@ -424,13 +438,15 @@ absl::Status ExportOnnx(const model::SavedSource& source, const ExportOptions& o
     }
     const std::string temporary = env::NewNameBeside(data);
     absl::Status written = WriteOnnxData(file.data, files.get(), temporary);
+    // The data of a private model is private, also where it had another name.
+    env::KeepAccess(older ? data : options.out, temporary);
     if (written.ok()) written = files->Rename(temporary, data);
     if (!written.ok()) {
       (void)files->RemoveAll(temporary);  // the first error is the one to report
       return written;
     }
   }
-  const absl::Status written = files->WriteAtomically(options.out, file.model);
+  const absl::Status written = files->WriteAtomically(BehindLink(options.out), file.model);
   if (!written.ok()) {
     if (!data.empty() && !older) (void)files->RemoveAll(data);
     return written;

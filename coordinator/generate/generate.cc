@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/env/keep_access.h"
 #include "runtime/env/replace_directory.h"
 
 namespace coxswain::generate {
@@ -97,27 +98,36 @@ absl::Status CheckTarget(env::FileSystem* files, const std::string& path, bool f
   return file ? absl::OkStatus() : no("is no file, and stays");
 }
 
+// A link stays one: what it leads to is replaced.
+std::string BehindLinks(const std::string& path) {
+  std::error_code error;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
+
 }  // namespace
 
 absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOptions& options,
                                    env::ComputePool* pool, env::FileSystem* files) {
   Generated generated;
-  generated.truth_path = absl::StrCat(options.path, ".truth.json");
+  generated.truth_path = TruthPath(options.path);
   if (options.rows < 1) {
     return absl::InvalidArgumentError(absl::StrCat("rows: wanted 1 or more, found ", options.rows));
   }
   for (const std::string& path : {options.path, generated.truth_path}) {
     RETURN_IF_ERROR(CheckTarget(files, path, options.force));
   }
-  const std::string begun = env::NewNameBeside(options.path);
+  const std::string target = BehindLinks(options.path);
+  const std::string begun = env::NewNameBeside(target);
   absl::Status status = WriteRows(data, options, begun, pool, files, &generated);
   if (status.ok()) {
     nlohmann::ordered_json json;
     data.Describe(generated.truth, &json);
     // First, so that there is no file without it.
-    status = files->WriteAtomically(generated.truth_path, json.dump(2) + "\n");
+    status = files->WriteAtomically(BehindLinks(generated.truth_path), json.dump(2) + "\n");
   }
-  if (status.ok()) status = files->Rename(begun, options.path);
+  env::KeepAccess(target, begun);
+  if (status.ok()) status = files->Rename(begun, target);
   if (!status.ok()) {
     files->RemoveAll(begun).IgnoreError();
     return status;

@@ -11,6 +11,9 @@
 
 namespace coxswain::generate {
 
+// Where the truth is told of the data in `path`.
+inline std::string TruthPath(const std::string& path) { return path + ".truth.json"; }
+
 struct GenerateOptions {
   std::string path;  // gzip when it ends in ".gz"
   int64_t rows = 0;
@@ -22,7 +25,7 @@ struct GenerateOptions {
 struct Generated {
   Truth truth;
   int64_t bytes = 0;       // of the file
-  std::string truth_path;  // "<path>.truth.json"
+  std::string truth_path;  // TruthPath(path)
 };
 
 // Rows are made in parts on the pool and written in order, so that the file depends neither on its

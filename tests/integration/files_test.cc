@@ -190,6 +190,7 @@ TEST_CASE("other commands' outputs cost no file either", "[files]") {
   INFO(exported.err);
   REQUIRE(exported.code == 0);
   files.Write("tables/mine", "mine");
+  fs::create_symlink(files.Path("nothing"), files.Path("dangling"));
   const auto before = Everything(files.Path(""));
   const std::string ckpt = files.Path("ckpt/checkpoint-000001");
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
@@ -204,12 +205,21 @@ TEST_CASE("other commands' outputs cost no file either", "[files]") {
            {"generate", "ratings", "--rows", "10", "--out", files.Path("folder"), "--force"},
            {"generate", "ratings", "--rows", "10", "--out", "/dev/null", "--force"},
            {"generate", "ratings", "--rows", "10", "--out", files.Path("none/x.csv")},
+           {"generate", "ratings", "--rows", "10", "--out", model + "/user.safetensors", "--force"},
+           {"generate", "ratings", "--rows", "10", "--out", model + "/new.csv"},
+           {"generate", "ratings", "--rows", "10", "--out", ckpt + "/new.csv"},
+           {"generate", "ratings", "--rows", "10", "--out", files.Path("dangling")},
+           {"generate", "ratings", "--rows", "10", "--out", files.Path("dangling"), "--force"},
+           {"export", "--model-dir", model, "--to", "npz", "--out", files.Path("dangling")},
+           {"export", "--model-dir", model, "--to", "csv", "--out", files.Path("dangling"),
+            "--force"},
        }) {
     const auto result = Coxswain(command);
     CAPTURE(command, result.out, result.err);
     CHECK(result.code == 2);
     CHECK_THAT(result.err, StartsWith("error: "));
     CHECK(Everything(files.Path("")) == before);
+    CHECK(fs::is_symlink(files.Path("dangling")));
   }
   CHECK(fs::is_character_file("/dev/null"));
   // What was exported may be exported again.
@@ -217,6 +227,48 @@ TEST_CASE("other commands' outputs cost no file either", "[files]") {
   CHECK(
       Coxswain({"export", "--model-dir", model, "--to", "csv", "--out", tables, "--force"}).code ==
       0);
+}
+
+TEST_CASE("a file that is replaced by force keeps its mode, and a link to it stays a link",
+          "[files]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model");
+  // Large enough for a file of data beside an ONNX model.
+  REQUIRE(Train(job, {"--model-dir", model, "--set", "model.dim=256"}).code == 0);
+  const auto mode = [](const std::string& path) { return fs::status(path).permissions(); };
+  constexpr fs::perms kPrivate = fs::perms::owner_read | fs::perms::owner_write;
+  const std::string target = files.Write("private", "old"), link = files.Path("link");
+  fs::create_symlink(target, link);
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"generate", "ratings", "--rows", "10", "--out", link, "--force"},
+           {"export", "--model-dir", model, "--to", "npz", "--out", link, "--force"},
+           {"export", "--model-dir", model, "--to", "onnx", "--out", link, "--force"},
+       }) {
+    fs::permissions(target, kPrivate);
+    files.Write("private", "old");
+    const auto result = Coxswain(command);
+    CAPTURE(command, result.err);
+    CHECK(result.code == 0);
+    CHECK(fs::is_symlink(link));
+    CHECK(mode(target) == kPrivate);
+    CHECK(fs::file_size(target) > 3);
+  }
+  // The data beside an ONNX model is as private as the model.
+  const std::string onnx = files.Write("m.onnx", "old");
+  fs::permissions(onnx, kPrivate);
+  for (int i = 0; i < 2; ++i) {
+    const auto result = Coxswain({"export", "--model-dir", model, "--to", "onnx", "--external-data",
+                                  "--out", onnx, "--force"});
+    CAPTURE(i, result.err);
+    CHECK(result.code == 0);
+    int data = 0;
+    for (const auto& entry : fs::directory_iterator(files.Path(""))) {
+      if (!absl::StartsWith(entry.path().filename().string(), "m.onnx")) continue;
+      CHECK(mode(entry.path().string()) == kPrivate);
+      ++data;
+    }
+    CHECK(data == 2);
+  }
 }
 
 TEST_CASE("the file that stdout is redirected to keeps what it has, whatever flag names stdout",
