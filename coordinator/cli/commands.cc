@@ -334,6 +334,7 @@ int ShowStatus(const std::string& cluster_file, const net::SecretOptions& secret
 }
 
 int MakeSecret(const std::string& path) {
+  if (absl::Status s = CheckOfThisMachine("make-secret", path); !s.ok()) return Complain(s);
   if (absl::Status s = net::MakeSecretFile(path); !s.ok()) return Complain(s);
   std::printf("%s: a new secret. Give it to all machines of the cluster, and to nobody else\n",
               path.c_str());

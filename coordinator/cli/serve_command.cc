@@ -16,6 +16,7 @@
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/outputs.h"
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/serve/checkpoint_follower.h"
 #include "coordinator/serve/http_server.h"
@@ -145,6 +146,7 @@ absl::Status ServeModel(const ServeFlags& flags) {
 }
 
 absl::Status ServeCheckpoints(const ServeFlags& flags) {
+  RETURN_IF_ERROR(CheckOfThisMachine("--follow", flags.follow));
   const auto files = env::NewRealFileSystem();
   // One that is not there yet is waited for. What is no directory will not become one.
   const absl::Status there = files->List(flags.follow).status();

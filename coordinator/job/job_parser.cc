@@ -84,6 +84,9 @@ absl::Status CheckPath(const JobSpec& job, const std::string& key, const std::st
   if (path == "~" || absl::StartsWith(path, "~/")) {
     return wrong("'~' is not expanded in a job file; wanted the whole path");
   }
+  if (key == "dataset.cache_directory" && env::IsRemotePath(path)) {
+    return wrong("wanted a path of this machine; only data is read from object stores");
+  }
   const size_t end = path.find("://");
   if (env::IsRemotePath(path) || end == std::string::npos || end == 0 ||
       !IsName(absl::string_view(path).substr(0, end))) {

@@ -268,6 +268,31 @@ TEST_CASE("the best values that somebody kept of an earlier job are not removed 
   }
 }
 
+TEST_CASE("no command makes a directory of an address in an object store, or waits for one",
+          "[files]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"train", job, "--in-process", "--model-dir", "s3://b/x"},
+           {"train", job, "--in-process", "--set", "dataset.streaming=true", "--set",
+            "dataset.cache_directory=s3://b/c"},
+           {"generate", "ratings", "--rows", "10", "--out", "s3://b/g.csv"},
+           {"make-secret", "s3://b/sec"},
+           {"serve", "--follow", "s3://b/ck"},
+           {"eval", "--follow", "s3://b/ck"},
+           {"eval", "--follow", "s3://b/ck", "--eval-dir", files.Path("eval")}}) {
+    std::vector<std::string> here = {"/usr/bin/env", "-C", files.Path(""), kProgram};
+    here.insert(here.end(), command.begin(), command.end());
+    const auto result = Run(here);
+    CAPTURE(command, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, StartsWith("error: ") && Contains("s3://b/") &&
+                               Contains("wanted a path of this machine"));
+    CHECK_FALSE(fs::exists(files.Path("s3:")));
+    CHECK_FALSE(fs::exists(files.Path("eval")));
+  }
+}
+
 TEST_CASE(
     "the option local without daemons beside the program says where they belong, and what there is",
     "[local]") {

@@ -351,6 +351,9 @@ TEST_CASE("paths that lead to nothing here are refused with what to write") {
   CHECK_THAT(error("dataset.path=gs://bucket/a.csv"),
              Contains("dataset.path: \"gs://bucket/a.csv\": wanted a path of this machine or "
                       "s3://BUCKET/NAME, found one of gs://"));
+  CHECK_THAT(error("dataset.cache_directory=s3://bucket/cache"),
+             Contains("dataset.cache_directory: \"s3://bucket/cache\": wanted a path of this "
+                      "machine; only data is read from object stores"));
   CHECK_THAT(error("split.test_path=https://a.org/a.csv"), Contains("found one of https://"));
   CHECK_THAT(error("dataset.path=~/a.csv"),
              Contains("dataset.path: \"~/a.csv\": '~' is not expanded in a job file"));
