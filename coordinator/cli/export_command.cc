@@ -14,6 +14,7 @@
 #include "coordinator/export/export.h"
 #include "coordinator/export/onnx_export.h"
 #include "coordinator/model/saved_inputs.h"
+#include "coordinator/model/saved_model.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
@@ -30,10 +31,14 @@ absl::Status CheckOut(const ExportFlags& flags) {
   }
   RETURN_IF_ERROR(CheckOutsideSaved({"--out", flags.out}));
   std::error_code error;
-  if (!flags.force || !std::filesystem::is_regular_file(flags.out, error)) return absl::OkStatus();
+  const bool file = flags.to == "safetensors" || flags.to == "npz" || flags.to == "onnx";
+  if (!file || std::filesystem::is_directory(flags.out, error)) return absl::OkStatus();
   const auto job = model::ReadKeptJob(KeptIn(flags.from), KeptAs(flags.from));
-  if (!job.ok()) return absl::OkStatus();  // a program's: nobody knows what it was made of
-  return CheckOutputFile("--out", flags.out, OutputKind::kForced, InputsOf(*job));
+  const auto info = model::ReadModelInfo(KeptIn(flags.from), KeptAs(flags.from));
+  std::vector<CommandInput> inputs;
+  if (job.ok()) inputs = InputsOf(*job);  // of a program's nobody knows what it was made of
+  if (info.ok()) inputs.push_back({"the job file", info->job_file});
+  return CheckOutputFile("--out", flags.out, OutputKind::kForced, inputs);
 }
 
 absl::Status RunOnnx(const ExportFlags& flags, const SavedFlags& from) {

@@ -3,6 +3,8 @@
 #include "coordinator/cli/outputs.h"
 
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -185,6 +187,52 @@ absl::Status CheckOutsideSavedAt(const NamedPath& path, fs::path place) {
   return absl::OkStatus();
 }
 
+bool IsPattern(const std::string& path) {
+  return path.find_first_of("*?[") != std::string::npos && !env::IsRemotePath(path);
+}
+
+// The directories whose files are all read, for a directory or a pattern.
+std::vector<std::string> DirectoriesOf(const std::string& input) {
+  std::error_code error;
+  if (fs::is_directory(input, error)) return {input};
+  if (!IsPattern(input)) return {};
+  glob_t found = {};
+  std::vector<std::string> directories;
+  if (glob(fs::path(input).parent_path().c_str(), 0, nullptr, &found) == 0) {
+    directories.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  }
+  globfree(&found);
+  return directories;
+}
+
+// Whether a new file of this path would be read with the others of the input.
+bool WouldBeRead(const fs::path& path, const std::string& input) {
+  const std::string name = path.filename().string();
+  const std::string wanted = fs::path(input).filename().string();
+  std::error_code error;
+  const bool counts = fs::is_directory(input, error)
+                          ? name[0] != '.' && name[0] != '_'
+                          : fnmatch(wanted.c_str(), name.c_str(), FNM_PERIOD) == 0;
+  if (!counts) return false;
+  const std::vector<std::string> directories = DirectoriesOf(input);
+  return std::any_of(directories.begin(), directories.end(), [&](const std::string& directory) {
+    std::error_code none;
+    return fs::equivalent(directory, path.parent_path(), none);
+  });
+}
+
+absl::Status CheckNotRead(absl::string_view flag, const std::string& path,
+                          const std::vector<CommandInput>& inputs) {
+  const fs::path whole = Resolve(path);
+  for (const CommandInput& input : inputs) {
+    if (!WouldBeRead(whole, input.path)) continue;
+    return config::ConfigurationError(absl::StrCat(flag, " ", path, " would be read as ",
+                                                   input.what, ", which is all of ", input.path,
+                                                   ": name another place"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckExisting(absl::string_view flag, const std::string& path, OutputKind kind,
                            const struct stat& file, const std::vector<CommandInput>& inputs) {
   for (const CommandInput& input : inputs) {
@@ -227,9 +275,15 @@ std::vector<CommandInput> InputsOf(const job::JobSpec& job) {
   };
   const auto add_files = [&](const std::string& path) {
     if (env::IsRemotePath(path)) return;  // no output can be there
+    std::error_code ignored;
+    const bool several = IsPattern(path) || fs::is_directory(path, ignored);
+    if (several) add(path);
     const auto files = data::ListFiles(path);
-    if (!files.ok()) return add(path);  // there is none, or whoever reads them will tell
-    for (const std::string& file : *files) add(file);
+    if (files.ok()) {
+      for (const std::string& file : *files) add(file);
+    } else if (!several) {
+      add(path);  // there is none, or whoever reads them will tell
+    }
   };
   for (const std::string& path : job.dataset.paths()) add_files(path);
   for (const std::string& path : job.dataset.split().test_paths()) add_files(path);
@@ -255,6 +309,7 @@ absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, Ou
   } else if (struct stat link{}; lstat(path.c_str(), &link) == 0) {
     return No(flag, path, "it is a link to nothing");
   }
+  RETURN_IF_ERROR(CheckNotRead(flag, path, inputs));
   const fs::path folder = Resolve(path).parent_path();
   std::error_code ignored;
   if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
@@ -277,6 +332,26 @@ absl::Status CheckApart(const NamedPath& a, const NamedPath& b) {
   return config::ConfigurationError(absl::StrCat(inner.flag, " ", inner.path, " lies in ",
                                                  outer.flag, " ", outer.path,
                                                  ": each wants a place of its own"));
+}
+
+absl::Status CheckNotUnderFile(const NamedPath& directory, const NamedPath& file) {
+  if (file.path.empty() || directory.path.empty()) return absl::OkStatus();
+  if (!LiesIn(Resolve(directory.path), Resolve(file.path))) return absl::OkStatus();
+  return config::ConfigurationError(
+      absl::StrCat(file.flag, " ", file.path, " is to be a file, and ", directory.flag, " ",
+                   directory.path, " a directory there: name another file"));
+}
+
+absl::Status CheckNoInput(const NamedPath& directory, const std::vector<CommandInput>& inputs) {
+  if (directory.path.empty()) return absl::OkStatus();
+  for (const CommandInput& input : inputs) {
+    std::error_code error;
+    if (!fs::equivalent(input.path, Resolve(directory.path), error)) continue;
+    return config::ConfigurationError(absl::StrCat(directory.flag, " ", directory.path, " is ",
+                                                   input.what, " ", input.path,
+                                                   ": it stays, name another directory"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory) {

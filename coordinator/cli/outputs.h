@@ -17,7 +17,8 @@
 
 namespace coxswain::cli {
 
-// A file that a command reads; `what` names it: "the job file".
+// What a command reads; `what` names it: "the job file". A directory or a pattern is all files that
+// it has, those that come later too.
 struct CommandInput {
   std::string what, path;
 };
@@ -28,8 +29,9 @@ std::vector<CommandInput> InputsOf(const job::JobSpec& job);
 enum class OutputKind : uint8_t { kReport, kTrace, kNew, kForced };
 
 // Whether `flag`'s file can be written, and replaces nothing but what its kind may replace: an
-// earlier report or trace. It may be a device or a pipe. Inputs are known by device and inode,
-// whatever they are called. Nothing is checked of an empty path.
+// earlier report or trace; and whether it would be none of the inputs afterwards. It may be a
+// device or a pipe. Inputs are known by device and inode, whatever they are called. Nothing is
+// checked of an empty path.
 absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, OutputKind kind,
                              const std::vector<CommandInput>& inputs);
 
@@ -52,6 +54,10 @@ absl::Status CheckOutsideSaved(const NamedPath& path);
 absl::Status CheckModelOutsideSaved(const NamedPath& directory);
 // Whether `file` does not lie in the directory that will be replaced.
 absl::Status CheckOutside(const NamedPath& file, const NamedPath& directory);
+// Whether `directory` neither is what will be a file nor lies in it.
+absl::Status CheckNotUnderFile(const NamedPath& directory, const NamedPath& file);
+// Whether a directory that will be replaced is none of data, which may be empty as yet.
+absl::Status CheckNoInput(const NamedPath& directory, const std::vector<CommandInput>& inputs);
 
 // Whether files can be made in `flag`'s directory; it is made with those above it, as it will be.
 absl::Status CheckOutputDirectory(absl::string_view flag, const std::string& path);

@@ -297,8 +297,13 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
       checkpoints{"--checkpoint-dir", MakeCheckpointOptions(job, flags).directory};
   RETURN_IF_ERROR(CheckApart(report, trace));
   RETURN_IF_ERROR(CheckApart(model, checkpoints));
-  RETURN_IF_ERROR(CheckOutside(report, model));
-  RETURN_IF_ERROR(CheckOutside(trace, model));
+  for (const NamedPath& file : {report, trace}) {
+    RETURN_IF_ERROR(CheckOutside(file, model));
+    for (const NamedPath& directory : {model, checkpoints}) {
+      RETURN_IF_ERROR(CheckNotUnderFile(directory, file));
+    }
+  }
+  RETURN_IF_ERROR(CheckNoInput(model, inputs));
   for (const NamedPath& path : {report, trace, checkpoints}) {
     RETURN_IF_ERROR(CheckOutsideSaved(path));
   }

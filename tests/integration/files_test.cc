@@ -132,6 +132,9 @@ TEST_CASE("an output that would cost a file is refused by code 2, before trainin
   fs::create_symlink(data, files.Path("link"));
   fs::create_directories(files.Path("results/run1"));
   files.Write("results/run1/table.csv", "mine");
+  fs::create_directory(files.Path("in"));
+  fs::copy_file(data, files.Path("in/ratings.csv"));
+  const std::string in_folder = "dataset.path=" + files.Path("in");
   const auto saved = Train(job, {"--model-dir", files.Path("model")});
   INFO(saved.err);
   REQUIRE(saved.code == 0);
@@ -161,6 +164,11 @@ TEST_CASE("an output that would cost a file is refused by code 2, before trainin
            {{"--model-dir", path("c/model"), "--checkpoint-dir", path("c")}, "lies in"},
            {{"--model-dir", path("new"), "--checkpoint-dir", path("new")}, "are the same"},
            {{"--checkpoint-dir", path("notes.txt")}, "is no directory"},
+           {{"--checkpoint-dir", path("cx"), "--report", path("cx")}, "is to be a file"},
+           {{"--checkpoint-dir", path("cx/y"), "--trace", path("cx")}, "is to be a file"},
+           {{"--report", path("in/r.json"), "--set", in_folder}, "would be read as the job's data"},
+           {{"--trace", path("in/trace"), "--set", in_folder}, "would be read as the job's data"},
+           {{"--model-dir", path("in"), "--set", in_folder}, "is the job's data"},
        }) {
     const auto result = Train(job, c.flags);
     CAPTURE(c.flags, result.out, result.err);
@@ -201,6 +209,7 @@ TEST_CASE("other commands' outputs cost no file either", "[files]") {
            {"export", "--model-dir", model, "--to", "csv", "--out", tables, "--force"},
            {"export", "--model-dir", model, "--to", "csv", "--out", files.Path(""), "--force"},
            {"export", "--model-dir", model, "--to", "npz", "--out", "/dev/null", "--force"},
+           {"export", "--model-dir", model, "--to", "npz", "--out", job, "--force"},
            {"export", "--checkpoint-dir", ckpt, "--to", "npz", "--out", ckpt + "/x.npz"},
            {"generate", "ratings", "--rows", "10", "--out", files.Path("folder"), "--force"},
            {"generate", "ratings", "--rows", "10", "--out", "/dev/null", "--force"},

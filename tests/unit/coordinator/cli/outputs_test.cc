@@ -148,6 +148,36 @@ TEST_CASE("of a directory or a pattern of data each file is an input", "[outputs
   CHECK(Refused(dir.Path("data/_log"), OutputKind::kForced, inputs).empty());
 }
 
+TEST_CASE("no output becomes a part of the job's data", "[outputs]") {
+  const DataFiles dir;
+  for (const char* name : {"data", "days/1", "out"}) fs::create_directories(dir.Path(name));
+  dir.Write("data/a.csv", "1\n");
+  fs::create_directory_symlink(dir.Path("data"), dir.Path("link"));
+  job::JobSpec job;
+  for (const char* path : {"data", "days/*/*.csv", "empty"}) job.dataset.add_paths(dir.Path(path));
+  fs::create_directory(dir.Path("empty"));
+  const std::vector<CommandInput> inputs = InputsOf(job);
+  for (const char* bad : {"data/r.json", "link/r.json", "days/1/p.csv", "empty/trace"}) {
+    CAPTURE(bad);
+    CHECK(absl::StrContains(Refused(dir.Path(bad), OutputKind::kForced, inputs),
+                            " would be read as the job's data, which is all of "));
+  }
+  for (const char* good :
+       {"data/.r.json", "data/_r.json", "days/1/r.json", "days/p.csv", "out/r.json", "r.json"}) {
+    CAPTURE(good);
+    CHECK(Refused(dir.Path(good), OutputKind::kForced, inputs).empty());
+  }
+  const auto directory = [&](const std::string& path) {
+    return Said(CheckNoInput({"--model-dir", dir.Path(path)}, inputs));
+  };
+  for (const char* bad : {"data", "data/", "link", "empty"}) {
+    CAPTURE(bad);
+    CHECK(absl::StrContains(directory(bad), " is the job's data "));
+  }
+  for (const char* good : {"data/model", "days", "days/1", "out", "new"})
+    CHECK(directory(good).empty());
+}
+
 TEST_CASE("a report goes into a device or a pipe, and a link stays a link", "[outputs]") {
   const DataFiles dir;
   CHECK(Refused("/dev/null").empty());
@@ -181,6 +211,18 @@ TEST_CASE("directories that a command writes lie apart", "[outputs]") {
   CHECK(outside("report.json", "model").empty());
   CHECK(absl::StrContains(outside("model/report.json", "model"), "which is replaced as a whole"));
   CHECK(absl::StrContains(outside("link/report.json", "model"), "which is replaced as a whole"));
+}
+
+TEST_CASE("no file is written where a directory is to be", "[outputs]") {
+  const DataFiles dir;
+  const auto said = [&](const std::string& directory, const std::string& file) {
+    return Said(
+        CheckNotUnderFile({"--checkpoint-dir", dir.Path(directory)}, {"--report", dir.Path(file)}));
+  };
+  CHECK(absl::StrContains(said("cx", "cx"), "is to be a file, and --checkpoint-dir"));
+  CHECK(absl::StrContains(said("cx/a", "x/../cx"), "is to be a file"));
+  CHECK(said("cx", "cx/report.json").empty());
+  CHECK(said("cx", "cx.json").empty());
 }
 
 // Where a model is saved, with some places that do not work.
