@@ -99,6 +99,13 @@ std::set<int> ClusterTasks::PsThere() const {
   return there;
 }
 
+bool ClusterTasks::Refused(const std::string& task, absl::Status why) {
+  const auto [last, first] = refusals_.try_emplace(task, why);
+  const bool news = first || last->second.message() != why.message();
+  last->second = std::move(why);
+  return news;
+}
+
 std::vector<std::string> ClusterTasks::Missing(
     const std::function<bool(const TaskSession&)>& there) const {
   std::vector<TaskReason> missing;

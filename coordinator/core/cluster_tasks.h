@@ -55,7 +55,8 @@ class ClusterTasks {
   // The numbers of connected PS.
   std::set<int> PsThere() const;
 
-  void Refused(const std::string& task, absl::Status why) { refusals_[task] = std::move(why); }
+  // Whether that is news: it was not refused before, or for another reason.
+  bool Refused(const std::string& task, absl::Status why);
   void NotRefused(const std::string& task) { refusals_.erase(task); }
   // A line for each reason why tasks are missing, without the tasks for which `there` is true.
   std::vector<std::string> Missing(const std::function<bool(const TaskSession&)>& there) const;

@@ -60,8 +60,10 @@ void Controller::SetUpWorker(int worker) {
       OnWorkerReady(worker);
       return;
     }
-    LogWarning(tasks_.workers()[worker]->name(), " cannot be set up: ", status.message());
-    tasks_.Refused(tasks_.workers()[worker]->name(), status);
+    // It is tried once a second, and told once.
+    if (tasks_.Refused(tasks_.workers()[worker]->name(), status)) {
+      LogWarning(tasks_.workers()[worker]->name(), " cannot be set up: ", status.message());
+    }
     RetrySetUp(worker, kSetUpRetryDelay);
   });
   for (RequestToWorker& set_up : WorkerSetUpRequests(worker)) {

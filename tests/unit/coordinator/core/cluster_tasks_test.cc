@@ -116,5 +116,20 @@ TEST_CASE("tasks that are missing are named with what they were refused for last
   });
 }
 
+TEST_CASE("why a task is refused is news once, until it is another reason", "[session]") {
+  World w;
+  const auto refused = [&](const char* why) {
+    bool news = false;
+    w.OnLoop([&] { news = w.tasks->Refused("/job:worker/task:1", absl::DataLossError(why)); });
+    return news;
+  };
+  CHECK(refused("it reads other data"));
+  CHECK(!refused("it reads other data"));
+  CHECK(refused("a file is not there"));
+  CHECK(refused("it reads other data"));
+  w.OnLoop([&] { w.tasks->NotRefused("/job:worker/task:1"); });
+  CHECK(refused("it reads other data"));
+}
+
 }  // namespace
 }  // namespace coxswain::core
