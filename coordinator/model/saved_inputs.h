@@ -42,8 +42,8 @@ absl::Status CheckInputsFit(const std::string& inputs, const checkpoint::Manifes
 // directory.
 absl::StatusOr<job::JobSpec> ReadKeptJob(const std::string& directory, const ManifestKind& kind);
 
-// Reads all files of a checkpoint or a model and holds them against their checksums, before rows are
-// read here and there. Errors: DataLoss naming the file; those of reading.
+// Reads all files of a checkpoint or a model and holds them against their checksums, before rows
+// are read here and there. Errors: DataLoss naming the file; those of reading.
 absl::Status VerifySource(const SavedSource& source);
 
 // Gives the checkpoint's tables the names of their rows, as far as the inputs beside it have them.
