@@ -171,8 +171,10 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
 absl::Status SavedSource::VerifyModel() const {
   const auto verify = [](const checkpoint::RowFiles::File& file) -> absl::Status {
     if (!file.has_crc32) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const auto reader, checkpoint::SafetensorsReader::Open(file.path));
-    return reader.Verify(file.bytes, file.crc32);
+    const auto reader = checkpoint::SafetensorsReader::Open(file.path);
+    if (absl::IsNotFound(reader.status())) return absl::DataLossError(reader.status().message());
+    RETURN_IF_ERROR(reader.status());
+    return reader->Verify(file.bytes, file.crc32);
   };
   for (const Pieces& of : pieces_) {
     for (const Piece& piece : of.pieces) RETURN_IF_ERROR(verify(piece.whole));
