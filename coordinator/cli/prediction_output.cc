@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <system_error>
 
 #include "runtime/base/status.h"
@@ -28,9 +27,7 @@ absl::StatusOr<std::unique_ptr<PredictionOutput>> PredictionOutput::Open(const s
   if (path.empty()) return output;
   ASSIGN_OR_RETURN(output->stream_, OpenIfStream(path));
   if (output->stream_) return output;
-  std::error_code error;
-  const auto target = std::filesystem::weakly_canonical(path, error);  // a link stays one
-  output->target_ = error ? path : target.string();
+  output->target_ = env::BehindLinks(path);
   output->written_ = env::NewNameBeside(output->target_);
   ASSIGN_OR_RETURN(output->file_, output->files_->Create(output->written_));
   return output;

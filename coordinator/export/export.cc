@@ -339,14 +339,6 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
   return absl::OkStatus();
 }
 
-// A link stays one: what it leads to is replaced.
-std::string BehindLink(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_symlink(path, error)) return path;
-  const auto target = std::filesystem::weakly_canonical(path, error);
-  return error ? path : target.string();
-}
-
 // The old export is removed only when the new one is complete.
 absl::Status Publish(env::FileSystem* files, const ExportOptions& options,
                      const std::string& temporary, const std::string& target) {
@@ -408,7 +400,7 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& s
   std::string target = options.out;
   while (target.size() > 1 && target.back() == '/') target.pop_back();
   RETURN_IF_ERROR(CheckTarget(files.get(), source, target, options));
-  target = BehindLink(target);
+  target = env::BehindLinks(target);
   ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options));
   RETURN_IF_ERROR(CheckNames(all));
   const std::string temporary = env::NewNameBeside(target);
@@ -446,7 +438,7 @@ absl::Status ExportOnnx(const model::SavedSource& source, const ExportOptions& o
       return written;
     }
   }
-  const absl::Status written = files->WriteAtomically(BehindLink(options.out), file.model);
+  const absl::Status written = files->WriteAtomically(env::BehindLinks(options.out), file.model);
   if (!written.ok()) {
     if (!data.empty() && !older) (void)files->RemoveAll(data);
     return written;

@@ -98,13 +98,6 @@ absl::Status CheckTarget(env::FileSystem* files, const std::string& path, bool f
   return file ? absl::OkStatus() : no("is no file, and stays");
 }
 
-// A link stays one: what it leads to is replaced.
-std::string BehindLinks(const std::string& path) {
-  std::error_code error;
-  const auto target = std::filesystem::weakly_canonical(path, error);
-  return error ? path : target.string();
-}
-
 }  // namespace
 
 absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOptions& options,
@@ -117,14 +110,14 @@ absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOption
   for (const std::string& path : {options.path, generated.truth_path}) {
     RETURN_IF_ERROR(CheckTarget(files, path, options.force));
   }
-  const std::string target = BehindLinks(options.path);
+  const std::string target = env::BehindLinks(options.path);
   const std::string begun = env::NewNameBeside(target);
   absl::Status status = WriteRows(data, options, begun, pool, files, &generated);
   if (status.ok()) {
     nlohmann::ordered_json json;
     data.Describe(generated.truth, &json);
     // First, so that there is no file without it.
-    status = files->WriteAtomically(BehindLinks(generated.truth_path), json.dump(2) + "\n");
+    status = files->WriteAtomically(env::BehindLinks(generated.truth_path), json.dump(2) + "\n");
   }
   env::KeepAccess(target, begun);
   if (status.ok()) status = files->Rename(begun, target);

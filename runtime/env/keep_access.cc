@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 
 namespace coxswain::env {
 namespace {
@@ -21,6 +23,13 @@ bool CopyAccessList(const std::string& old, const std::string& made) {
 }
 
 }  // namespace
+
+std::string BehindLinks(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  return error ? path : target.string();
+}
 
 void KeepAccess(const std::string& old, const std::string& made, mode_t also) {
   struct stat before {

@@ -1,4 +1,5 @@
-// Who may read and write a file or a directory, where another one takes its place.
+// Where another file or directory takes the place of one: which place that is, and who may read and
+// write it.
 #pragma once
 
 #include <sys/types.h>
@@ -6,6 +7,10 @@
 #include <string>
 
 namespace coxswain::env {
+
+// What a link leads to in the end, so that this is replaced and the link stays; other paths as they
+// are.
+std::string BehindLinks(const std::string& path);
 
 // `made` gets the mode of `old`, its owner, group and access list where the system allows it, and
 // `also` in its mode. Nobody gets in by it who could not before: without the group, or the list,

@@ -65,16 +65,20 @@ void CheckSame(const ps::Shard& a, const ps::Shard& b) {
   }
 }
 
+ps::RowDevices::Open Only(const std::shared_ptr<device::DeviceRuntime>& gpu) {
+  return [gpu] {
+    return std::make_shared<const device::DeviceSet>(
+        std::vector<std::shared_ptr<device::DeviceRuntime>>{gpu});
+  };
+}
+
+void FailWhenLost(const absl::Status& status) { FAIL(status.ToString()); }
+
 TEST_CASE("shards whose updates and look-ups follow each other have the bits of the host's") {
   const TestedDevice* const tested = OpenTestedDevice();
   if (tested == nullptr) return;
   std::shared_ptr<device::DeviceRuntime> gpu = device::NewPluginDevice(tested->api, 0, 0).value();
-  ps::RowDevices devices(
-      [gpu] {
-        return std::make_shared<const device::DeviceSet>(
-            std::vector<std::shared_ptr<device::DeviceRuntime>>{gpu});
-      },
-      0, &ClusterOps(), [](const absl::Status& status) { FAIL(status.ToString()); });
+  ps::RowDevices devices(Only(gpu), 0, &ClusterOps(), FailWhenLost);
   Tables tables = MakeTables(
       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "ftrl"}, &devices);
   for (int64_t step = 0; step < 6; ++step) {
@@ -103,12 +107,7 @@ TEST_CASE("shards of hash tables grow on the device, and rows come and go as on 
   const TestedDevice* const tested = OpenTestedDevice();
   if (tested == nullptr) return;
   std::shared_ptr<device::DeviceRuntime> gpu = device::NewPluginDevice(tested->api, 0, 0).value();
-  ps::RowDevices devices(
-      [gpu] {
-        return std::make_shared<const device::DeviceSet>(
-            std::vector<std::shared_ptr<device::DeviceRuntime>>{gpu});
-      },
-      0, &ClusterOps(), [](const absl::Status& status) { FAIL(status.ToString()); });
+  ps::RowDevices devices(Only(gpu), 0, &ClusterOps(), FailWhenLost);
   for (const proto::HashTableSpec& kind : KindsOfHashTables()) {
     CAPTURE(kind.ShortDebugString());
     proto::ShardSpec spec = HashShardsOf(HashTableOf("t", 64, OptimizerOf("adagrad"), kind), 1)[0];

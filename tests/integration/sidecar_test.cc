@@ -33,6 +33,13 @@ std::vector<json> Reports(const std::string& directory) {
   return reports;
 }
 
+void Train(const std::string& job, const std::string& checkpoints) {
+  const auto trained =
+      Coxswain({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+}
+
 TEST_CASE(
     "sidecar: a job is evaluated while it trains, over kills of the side-car and of a worker, and "
     "each checkpoint has one report",
@@ -133,10 +140,7 @@ TEST_CASE("sidecar: a metric of a job's only label may be named without the labe
                                        "train: {batch_size: 32, epochs: 1}\n"
                                        "evaluate: {metrics: [logloss, auc]}\n"),
                     checkpoints = files.Path("checkpoints");
-  const auto trained =
-      Coxswain({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints});
-  INFO(trained.err);
-  REQUIRE(trained.code == 0);
+  Train(job, checkpoints);
   for (const char* name : {"auc", "seen/auc"}) {
     const auto followed = Coxswain({"eval", "--follow", checkpoints, "--eval-dir",
                                     files.Path("side"), "--metric", name, "--until-finished"});
@@ -152,10 +156,7 @@ TEST_CASE("sidecar: --until-finished ends where the job's last checkpoint cannot
           "[sidecar]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints");
-  const auto trained =
-      Coxswain({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints});
-  INFO(trained.err);
-  REQUIRE(trained.code == 0);
+  Train(job, checkpoints);
   const auto follow = [&] {
     return Coxswain({"eval", job, "--follow", checkpoints, "--eval-dir", files.Path("side"),
                      "--until-finished"});
@@ -193,10 +194,7 @@ TEST_CASE("sidecar: what cannot be looked at is no job that has not begun", "[si
 TEST_CASE("sidecar: what cannot be is told before anything is evaluated", "[sidecar]") {
   const DataFiles files;
   const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints");
-  const auto trained =
-      Coxswain({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints});
-  INFO(trained.err);
-  REQUIRE(trained.code == 0);
+  Train(job, checkpoints);
   const auto refused = [&](std::vector<std::string> more, const std::string& what) {
     std::vector<std::string> all = {"eval", "--follow", checkpoints};
     all.insert(all.end(), more.begin(), more.end());
