@@ -26,9 +26,7 @@
 #include "runtime/env/this_process.h"
 #include "runtime/function/partition.h"
 #include "runtime/function/place_on_devices.h"
-#include "runtime/net/secret.h"
-#include "runtime/net/secret_transport.h"
-#include "runtime/net/transport.h"
+#include "runtime/net/credentials.h"
 
 namespace coxswain {
 
@@ -115,10 +113,12 @@ absl::StatusOr<Cluster> Cluster::Connect(const cluster::ClusterConfig& config,
   RETURN_IF_ERROR(CheckOptions(options));
   RETURN_IF_ERROR(
       CheckCounts(static_cast<int>(config.ps.size()), static_cast<int>(config.workers.size())));
-  ASSIGN_OR_RETURN(net::Secret secret, net::FindSecret({options.secret_file, options.insecure}));
+  ASSIGN_OR_RETURN(net::Credentials credentials,
+                   net::FindCredentials({{options.secret_file, options.insecure},
+                                         {options.tls_directory, options.tls_name}}));
   RETURN_IF_ERROR(env::CheckAddressSpace());
   auto state = std::make_shared<ClusterState>(1);
-  state->transport = net::NewSecretTransport(net::NewHostTransport(), std::move(secret));
+  state->transport = net::NewClusterTransport(std::move(credentials));
   state->identity = ClusterIdentity(config);
   return Start(std::move(state), config, options);
 }
@@ -153,7 +153,7 @@ absl::StatusOr<Cluster> Cluster::Local(int num_ps, int num_workers, const Cluste
   const int threads = options.threads > 0 ? options.threads : local::ThreadsPerWorker(num_workers);
   auto state = std::make_shared<ClusterState>(1);
   const net::Secret secret = net::Secret::Random();
-  state->transport = net::NewSecretTransport(net::NewHostTransport(), secret);
+  state->transport = net::NewClusterTransport({secret, nullptr});
   local::RestartPolicy restarts;
   restarts.most = options.local_restarts;
   ASSIGN_OR_RETURN(state->tasks, local::StartChildTasks(num_ps, num_workers, threads, directory,

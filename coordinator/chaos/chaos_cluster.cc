@@ -13,7 +13,6 @@
 #include "runtime/base/status.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/this_process.h"
-#include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
 
 namespace coxswain::chaos {
@@ -49,10 +48,11 @@ absl::StatusOr<ManagedTask> AdoptTask(const std::string& name, const std::string
 }  // namespace
 
 absl::StatusOr<ChaosCluster> ChaosCluster::Start(int num_ps, int num_workers, int worker_threads,
-                                                 const std::string& directory, net::Secret secret,
+                                                 const std::string& directory,
+                                                 net::Credentials credentials,
                                                  const std::string& work) {
   ChaosCluster cluster;
-  cluster.secret_ = std::move(secret);
+  cluster.credentials_ = std::move(credentials);
   const auto launch = [&](const std::string& job, int task, int threads) {
     return ManagedTask::Launch(directory, job, task, threads,
                                absl::StrCat(work, "/", job, "-", task, ".log"));
@@ -75,13 +75,14 @@ absl::StatusOr<ChaosCluster> ChaosCluster::Start(int num_ps, int num_workers, in
 }
 
 absl::StatusOr<ChaosCluster> ChaosCluster::Adopt(const std::string& cluster_file,
-                                                 net::Secret secret, absl::Duration timeout) {
+                                                 net::Credentials credentials,
+                                                 absl::Duration timeout) {
   ChaosCluster cluster;
-  cluster.secret_ = std::move(secret);
+  cluster.credentials_ = std::move(credentials);
   cluster.adopted_ = true;
   cluster.file_ = cluster_file;
   ASSIGN_OR_RETURN(cluster.config_, cluster::ReadClusterConfig(cluster_file));
-  const auto transport = net::NewSecretTransport(net::NewHostTransport(), cluster.secret_);
+  const auto transport = net::NewClusterTransport(cluster.credentials_);
   std::vector<std::string> addresses = cluster.config_.ps;
   addresses.insert(addresses.end(), cluster.config_.workers.begin(), cluster.config_.workers.end());
   const auto answers = observe::ObserveTasks(transport.get(), addresses, timeout);

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/chaos/managed_task.h"
 #include "runtime/cluster/cluster_config.h"
-#include "runtime/net/secret.h"
+#include "runtime/net/credentials.h"
 
 namespace coxswain::chaos {
 
@@ -15,23 +15,23 @@ namespace coxswain::chaos {
 class ChaosCluster {
  public:
   // `directory` holds coxswain-ps and coxswain-worker; logs and the cluster file go to `work`,
-  // which exists. `secret` is what the daemons find in their environment. Errors: those of
+  // which exists. `credentials` are what the daemons find in their environment. Errors: those of
   // ManagedTask::Launch and of the file system.
   static absl::StatusOr<ChaosCluster> Start(int num_ps, int num_workers, int worker_threads,
-                                            const std::string& directory, net::Secret secret,
-                                            const std::string& work);
+                                            const std::string& directory,
+                                            net::Credentials credentials, const std::string& work);
   // Daemons of this machine that run already, of this cluster file.
   // Errors: those of ReadClusterConfig; FailedPrecondition with cause kConfiguration for one on
   // another machine; Unavailable with cause kUnreachable for one that does not answer.
-  static absl::StatusOr<ChaosCluster> Adopt(const std::string& cluster_file, net::Secret secret,
-                                            absl::Duration timeout);
+  static absl::StatusOr<ChaosCluster> Adopt(const std::string& cluster_file,
+                                            net::Credentials credentials, absl::Duration timeout);
 
   ChaosCluster(ChaosCluster&&) = default;
   ~ChaosCluster();  // End
 
   const cluster::ClusterConfig& config() const { return config_; }
   const std::string& file() const { return file_; }
-  const net::Secret& secret() const { return secret_; }
+  const net::Credentials& credentials() const { return credentials_; }
   std::vector<ManagedTask>& ps() { return ps_; }
   std::vector<ManagedTask>& workers() { return workers_; }
 
@@ -44,7 +44,7 @@ class ChaosCluster {
 
   bool adopted_ = false;
   cluster::ClusterConfig config_;
-  net::Secret secret_;
+  net::Credentials credentials_;
   std::string file_;
   std::vector<ManagedTask> ps_, workers_;
 };

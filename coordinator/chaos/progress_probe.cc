@@ -5,7 +5,6 @@
 
 #include "absl/time/clock.h"
 #include "coordinator/observe/observer.h"
-#include "runtime/net/secret_transport.h"
 #include "runtime/net/transport.h"
 
 namespace coxswain::chaos {
@@ -15,10 +14,10 @@ constexpr absl::Duration kTimeout = absl::Milliseconds(500);
 
 }  // namespace
 
-ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses, net::Secret secret,
+ProgressProbe::ProgressProbe(std::vector<std::string> ps_addresses, net::Credentials credentials,
                              absl::Duration interval)
     : addresses_(std::move(ps_addresses)),
-      secret_(std::move(secret)),
+      credentials_(std::move(credentials)),
       interval_(interval),
       thread_([this] { Run(); }) {}
 
@@ -33,7 +32,7 @@ ProgressProbe::Reading ProgressProbe::Read() const {
 }
 
 void ProgressProbe::Run() {
-  const auto transport = net::NewSecretTransport(net::NewHostTransport(), secret_);
+  const auto transport = net::NewClusterTransport(credentials_);
   std::vector<Counter> before(addresses_.size());
   while (!stop_.WaitForNotificationWithTimeout(interval_)) {
     const auto answers = observe::ObserveTasks(transport.get(), addresses_, kTimeout);

@@ -11,14 +11,15 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "runtime/base/ids.h"
-#include "runtime/net/secret.h"
+#include "runtime/net/credentials.h"
 
 namespace coxswain::chaos {
 
 // Thread model: thread-safe; asks on a thread of its own, every `interval`.
 class ProgressProbe {
  public:
-  ProgressProbe(std::vector<std::string> ps_addresses, net::Secret secret, absl::Duration interval);
+  ProgressProbe(std::vector<std::string> ps_addresses, net::Credentials credentials,
+                absl::Duration interval);
   ~ProgressProbe();
 
   struct Reading {
@@ -38,7 +39,7 @@ class ProgressProbe {
   void Run();
 
   const std::vector<std::string> addresses_;
-  const net::Secret secret_;
+  const net::Credentials credentials_;
   const absl::Duration interval_;
   mutable absl::Mutex mu_;
   Reading reading_ ABSL_GUARDED_BY(mu_);

@@ -62,7 +62,7 @@ Supervisor::Supervisor(ChaosCluster* cluster, SupervisorOptions options)
 
 SupervisorResult Supervisor::Run() {
   started_ = last_progress_ = absl::Now();
-  probe_ = std::make_unique<ProgressProbe>(cluster_->config().ps, cluster_->secret(),
+  probe_ = std::make_unique<ProgressProbe>(cluster_->config().ps, cluster_->credentials(),
                                            at_updates_.empty() ? kLook : kCloseLook);
   newest_checkpoint_ = NewestCheckpoint();
   slots_[0].up = false;

@@ -140,7 +140,7 @@ class ChaosRun {
     checkpoints_ =
         flags_.checkpoint_dir.empty() ? work_->Path("checkpoints") : flags_.checkpoint_dir;
     RETURN_IF_ERROR(CheckNoCheckpoints(checkpoints_, flags_.resume));
-    RETURN_IF_ERROR(ShareSecret());
+    RETURN_IF_ERROR(ShareCredentials());
     InterruptScope interrupts([this] { interrupted_.store(true); });
     if (spec_.baseline) {
       const int code = RunBaseline();
@@ -161,16 +161,22 @@ class ChaosRun {
  private:
   // Of daemons that are started here a new one, in a file that they find in their environment, as
   // the job does, also when they are started again.
-  absl::Status ShareSecret() {
-    std::string file = flags_.where.secret.file;
+  absl::Status ShareCredentials() {
+    const net::CredentialOptions& given = flags_.where.credentials;
+    std::string file = given.secret.file;
     if (!flags_.where.local.empty()) {
       file = work_->Path("logs/secret");
       const absl::Status made = net::MakeSecretFile(file);
       if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
     }
-    if (!file.empty()) setenv("COXSWAIN_SECRET_FILE", file.c_str(), /*overwrite=*/1);
-    const bool insecure = flags_.where.secret.insecure && flags_.where.local.empty();
-    ASSIGN_OR_RETURN(secret_, net::FindSecret({file, insecure}));
+    const auto share = [](const char* variable, const std::string& value) {
+      if (!value.empty()) setenv(variable, value.c_str(), /*overwrite=*/1);
+    };
+    share("COXSWAIN_SECRET_FILE", file);
+    share("COXSWAIN_TLS_DIR", given.tls.directory);
+    share("COXSWAIN_TLS_NAME", given.tls.name);
+    const bool insecure = given.secret.insecure && flags_.where.local.empty();
+    ASSIGN_OR_RETURN(credentials_, net::FindCredentials({{file, insecure}, given.tls}));
     return absl::OkStatus();
   }
 
@@ -192,7 +198,7 @@ class ChaosRun {
     // Often, unless told otherwise: a run under faults is short.
     command.insert(command.end(),
                    {"--checkpoint-every", absl::StrCat(flags_.checkpoint_every.value_or(3))});
-    if (secret_.empty()) command.push_back("--insecure");
+    if (credentials_.secret.empty()) command.push_back("--insecure");
     if (spec_.visitation) command.push_back("--count-visits");
     if (!flags_.init_from.empty()) {
       command.insert(command.end(), {"--init-from", flags_.init_from});
@@ -237,7 +243,7 @@ class ChaosRun {
   absl::StatusOr<chaos::ChaosCluster> OpenCluster() {
     if (flags_.where.local.empty()) {
       ASSIGN_OR_RETURN(chaos::ChaosCluster cluster,
-                       chaos::ChaosCluster::Adopt(flags_.where.cluster_file, secret_,
+                       chaos::ChaosCluster::Adopt(flags_.where.cluster_file, credentials_,
                                                   absl::Seconds(flags_.where.connect_timeout)));
       RETURN_IF_ERROR(chaos::CheckTargets(spec_, static_cast<int>(cluster.ps().size()),
                                           static_cast<int>(cluster.workers().size())));
@@ -245,7 +251,7 @@ class ChaosRun {
     }
     const int threads =
         flags_.where.threads > 0 ? flags_.where.threads : local::ThreadsPerWorker(size_.workers);
-    return chaos::ChaosCluster::Start(size_.ps, size_.workers, threads, programs_, secret_,
+    return chaos::ChaosCluster::Start(size_.ps, size_.workers, threads, programs_, credentials_,
                                       work_->Path("logs"));
   }
 
@@ -306,7 +312,7 @@ class ChaosRun {
   const ReportOutput& report_;
   chaos::ChaosSpec spec_;
   local::LocalSize size_;
-  net::Secret secret_;
+  net::Credentials credentials_;
   std::string programs_, checkpoints_;
   std::unique_ptr<WorkDirectory> work_;
   Json baseline_;

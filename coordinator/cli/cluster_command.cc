@@ -34,7 +34,6 @@
 #include "runtime/env/file_system.h"
 #include "runtime/env/process_limits.h"
 #include "runtime/env/this_process.h"
-#include "runtime/net/secret_transport.h"
 
 namespace coxswain::cli {
 namespace {
@@ -225,10 +224,10 @@ size_t IndexOf(const std::vector<std::string>& list, const std::string& address)
 
 int AddWorkersCommand(const ClusterFlags& flags) {
   const std::string& file = flags.cluster_file;
-  auto secret = net::FindSecret(flags.secret);
-  if (!secret.ok()) return Complain(secret.status());
+  auto credentials = net::FindCredentials(flags.credentials);
+  if (!credentials.ok()) return Complain(credentials.status());
   if (absl::Status s = env::CheckAddressSpace(); !s.ok()) return Complain(s);
-  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
+  const auto transport = net::NewClusterTransport(*std::move(credentials));
   if (absl::Status s = CheckSecret(transport.get(), flags); !s.ok()) {
     return Complain(AsConfiguration(s));
   }
@@ -263,10 +262,10 @@ int AddWorkersCommand(const ClusterFlags& flags) {
 
 int RemoveWorkersCommand(const ClusterFlags& flags) {
   const std::string& file = flags.cluster_file;
-  auto secret = net::FindSecret(flags.secret);
-  if (!secret.ok()) return Complain(secret.status());
+  auto credentials = net::FindCredentials(flags.credentials);
+  if (!credentials.ok()) return Complain(credentials.status());
   if (absl::Status s = env::CheckAddressSpace(); !s.ok()) return Complain(s);
-  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
+  const auto transport = net::NewClusterTransport(*std::move(credentials));
   if (absl::Status s = CheckSecret(transport.get(), flags); !s.ok()) {
     return Complain(AsConfiguration(s));
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/net/secret.h"
+#include "runtime/net/credentials.h"
 
 namespace coxswain::cli {
 
@@ -14,7 +14,7 @@ struct ClusterFlags {
   std::vector<std::string> addresses;  // of workers
   std::string cluster_file;
   double timeout = 3;  // seconds, for the daemons' answers
-  net::SecretOptions secret;
+  net::CredentialOptions credentials;
 };
 
 // Both do all or nothing to the file, and say so when there is nothing to do; then, too, the job is

@@ -34,7 +34,6 @@
 #include "runtime/function/partition.h"
 #include "runtime/function/place_on_devices.h"
 #include "runtime/graph/op.h"
-#include "runtime/net/secret_transport.h"
 
 namespace coxswain::cli {
 namespace {
@@ -260,13 +259,13 @@ std::string GpusOf(const proto::TaskStatus& status) {
 
 }  // namespace
 
-int ShowStatus(const std::string& cluster_file, const net::SecretOptions& secret_options,
+int ShowStatus(const std::string& cluster_file, const net::CredentialOptions& credential_options,
                double timeout_seconds, bool as_json) {
   auto config = cluster::ReadClusterConfig(cluster_file);
   if (!config.ok()) return Complain(AsConfiguration(config.status()));
-  auto secret = net::FindSecret(secret_options);
-  if (!secret.ok()) return Complain(secret.status());
-  const auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret));
+  auto credentials = net::FindCredentials(credential_options);
+  if (!credentials.ok()) return Complain(credentials.status());
+  const auto transport = net::NewClusterTransport(*std::move(credentials));
   std::vector<std::string> addresses = config->ps;
   addresses.insert(addresses.end(), config->workers.begin(), config->workers.end());
   const auto answers =
@@ -338,6 +337,21 @@ int MakeSecret(const std::string& path) {
   if (absl::Status s = net::MakeSecretFile(path); !s.ok()) return Complain(s);
   std::printf("%s: a new secret. Give it to all machines of the cluster, and to nobody else\n",
               path.c_str());
+  return kExitDone;
+}
+
+int MakeCertificates(const std::string& directory, const std::string& name, int days) {
+  if (absl::Status s = CheckOfThisMachine("make-certificates", directory); !s.ok()) {
+    return Complain(s);
+  }
+  const absl::Duration lifetime = absl::Hours(24) * days;
+  if (absl::Status s = net::MakeCertificates(directory, name, lifetime); !s.ok()) {
+    return Complain(s);
+  }
+  std::printf(
+      "%s: ca.crt, tls.crt and tls.key for '%s', good for %d days. Give the directory to all "
+      "machines of the cluster, and its tls.key to nobody else\n",
+      directory.c_str(), name.c_str(), days);
   return kExitDone;
 }
 

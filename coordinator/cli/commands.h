@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "coordinator/cli/saved_flags.h"
-#include "runtime/net/secret.h"
+#include "runtime/net/credentials.h"
 
 namespace coxswain::cli {
 
@@ -18,7 +18,7 @@ struct Where {
   bool in_process = false;
   double connect_timeout = 10;  // seconds
   int threads = 0;
-  net::SecretOptions secret;  // of a cluster of daemons
+  net::CredentialOptions credentials;  // of a cluster of daemons
 };
 
 struct TrainFlags {
@@ -87,9 +87,11 @@ int Explain(const ExplainFlags& flags);
 // How much of the data is checked.
 enum class ValidateData { kNothing, kColumns, kAll };
 int Validate(const std::string& job, const std::vector<std::string>& overrides, ValidateData data);
-int ShowStatus(const std::string& cluster_file, const net::SecretOptions& secret,
+int ShowStatus(const std::string& cluster_file, const net::CredentialOptions& credentials,
                double timeout_seconds, bool json);
 // Makes a file with a new secret for a cluster; see docs of --secret-file.
 int MakeSecret(const std::string& path);
+// Makes the certificates of a cluster in a directory; see docs of --tls-dir.
+int MakeCertificates(const std::string& directory, const std::string& name, int days);
 
 }  // namespace coxswain::cli

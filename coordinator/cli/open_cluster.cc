@@ -63,8 +63,10 @@ absl::StatusOr<Cluster> OpenCluster(const Where& where, cluster::ClusterConfig c
                                     ClusterOptions options, ClusterReload* reload) {
   options.connect_timeout = absl::Seconds(where.connect_timeout);
   options.threads = where.threads;
-  options.secret_file = where.secret.file;
-  options.insecure = where.secret.insecure;
+  options.secret_file = where.credentials.secret.file;
+  options.insecure = where.credentials.secret.insecure;
+  options.tls_directory = where.credentials.tls.directory;
+  options.tls_name = where.credentials.tls.name;
   RETURN_IF_ERROR(env::CheckThreads("--threads", where.threads));
   if (where.in_process) return Cluster::InProcess(1, 1, options);
   if (!where.local.empty()) {

@@ -165,8 +165,10 @@ std::string ResumeCommand(const TrainFlags& flags) {
   if (flags.where.connect_timeout != Where().connect_timeout) {
     add("--connect-timeout", absl::StrCat(flags.where.connect_timeout));
   }
-  add("--secret-file", flags.where.secret.file);
-  if (flags.where.secret.insecure) words.push_back("--insecure");
+  add("--secret-file", flags.where.credentials.secret.file);
+  if (flags.where.credentials.secret.insecure) words.push_back("--insecure");
+  add("--tls-dir", flags.where.credentials.tls.directory);
+  add("--tls-name", flags.where.credentials.tls.name);
   for (const std::string& change : flags.overrides) add("--set", change);
   add("--checkpoint-dir", flags.checkpoint_dir);
   if (flags.checkpoint_every) add("--checkpoint-every", absl::StrCat(*flags.checkpoint_every));

@@ -59,7 +59,8 @@ std::vector<absl::StatusOr<proto::TaskStatus>> ObserveTasks(
   std::vector<std::shared_ptr<net::Connection>> connections;
   for (const std::string& address : addresses) {
     questions.push_back(std::make_shared<Question>(address));
-    auto connection = transport->Connect(address, timeout, questions.back());
+    // The transport knows why there is no connection, and is to say it in time.
+    auto connection = transport->Connect(address, 0.8 * timeout, questions.back());
     proto::HelloRequest hello;
     hello.set_role(proto::OBSERVER);
     connection->Send(cluster::EncodeControl(net::MessageType::kHello, hello));

@@ -26,8 +26,7 @@
 #include "runtime/env/process_limits.h"
 #include "runtime/env/roots.h"
 #include "runtime/net/address.h"
-#include "runtime/net/secret.h"
-#include "runtime/net/secret_transport.h"
+#include "runtime/net/credentials.h"
 
 namespace coxswain::cluster {
 namespace {
@@ -51,6 +50,7 @@ struct Flags {
   std::string local_socket;
   net::SecretOptions secret;
   int secret_fd = -1;
+  net::TlsOptions tls;
   std::vector<std::string> roots;
   bool exit_with_parent = false;
   uint64_t incarnation = 0;  // a plain number, as CLI11 requires
@@ -107,6 +107,26 @@ absl::StatusOr<net::Secret> SecretOf(const Flags& flags) {
   // Reachable only by its user, in any case.
   if (!flags.local_socket.empty() && flags.secret.file.empty()) return net::Secret();
   return net::FindSecret(flags.secret, /*make=*/net::IsLoopback(flags.host));
+}
+
+// Null: none. Who is reached only through a socket of its user's needs none.
+absl::StatusOr<std::shared_ptr<const net::Tls>> TlsOf(const Flags& flags) {
+  if (!flags.local_socket.empty()) return nullptr;
+  return net::FindTls(flags.tls);
+}
+
+// A certificate that is about to expire is found before nobody can connect any more.
+constexpr absl::Duration kSoon = absl::Hours(24 * 30);
+
+void SayTls(const net::Tls& tls, env::Env* env) {
+  const std::string until = absl::FormatTime("%Y-%m-%d", tls.expires(), absl::UTCTimeZone());
+  const std::string text =
+      absl::StrCat("TLS with ", tls.certificate_file(), ", which expires on ", until);
+  if (tls.expires() - env->Now() < kSoon) {
+    LogWarning(text);
+  } else {
+    LogInfo(text);
+  }
 }
 
 // The directories in which it reads and writes files for others. If only processes on this machine
@@ -214,6 +234,12 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
       ->excludes(secret);
   app.add_flag("--insecure", flags.secret.insecure, "obey everybody who reaches the port")
       ->excludes(secret);
+  app.add_option("--tls-dir", flags.tls.directory,
+                 "encrypt connections: the directory of ca.crt, tls.crt and tls.key; else "
+                 "$COXSWAIN_TLS_DIR");
+  app.add_option("--tls-name", flags.tls.name,
+                 "the DNS name that certificates of the cluster have; else $COXSWAIN_TLS_NAME, or "
+                 "coxswain");
   app.add_option("--root", flags.roots,
                  "read data and write checkpoints below this directory only; may be given several "
                  "times (default: the working directory; on loopback everywhere)")
@@ -237,6 +263,8 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   if (absl::Status s = Resolve(job, &flags); !s.ok()) return Complain(s, kUsageError);
   auto secret_found = SecretOf(flags);
   if (!secret_found.ok()) return Complain(secret_found.status(), kUsageError);
+  auto tls = TlsOf(flags);
+  if (!tls.ok()) return Complain(tls.status(), kUsageError);
   const auto roots = RootsOf(flags);
   if (!roots.ok()) return Complain(roots.status(), kUsageError);
   if (flags.port > 65535) {
@@ -282,7 +310,8 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   } else if (absl::Status s = device::CheckGpusThere(flags.gpus); !s.ok()) {
     return Complain(Annotate(s, "--gpus"), kUsageError);
   }
-  auto transport = net::NewSecretTransport(net::NewHostTransport(), *std::move(secret_found));
+  if (*tls != nullptr) SayTls(**tls, env.get());
+  auto transport = net::NewClusterTransport({*std::move(secret_found), *std::move(tls)});
   DaemonOptions options;
   options.job = job;
   options.task = flags.task;

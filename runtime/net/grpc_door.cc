@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "grpcpp/security/server_credentials.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/net/tcp_socket.h"
@@ -33,10 +32,10 @@ absl::Status GrpcDoor::Bind(HostPort* address, absl::Duration stuck) {
   return absl::OkStatus();
 }
 
-void GrpcDoor::AddTo(grpc::ServerBuilder& builder) {
+void GrpcDoor::AddTo(grpc::ServerBuilder& builder,
+                     const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
 }
 
 void GrpcDoor::Open(const std::string& address) {

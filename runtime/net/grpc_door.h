@@ -29,7 +29,8 @@ class GrpcDoor : public std::enable_shared_from_this<GrpcDoor> {
 
   // Takes the port and puts the one that was picked into `address`. Errors: as ListenTcp.
   absl::Status Bind(HostPort* address, absl::Duration stuck);
-  void AddTo(grpc::ServerBuilder& builder);
+  void AddTo(grpc::ServerBuilder& builder,
+             const std::shared_ptr<grpc::ServerCredentials>& credentials);
   // Lets in who connects, when the server has started.
   void Open(const std::string& address);
   // `peer`, as in TcpPeer, has shown a pass: it stays as long as it likes.

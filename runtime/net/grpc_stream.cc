@@ -97,6 +97,13 @@ void GrpcStream::Cancel() {
   if (!released_) CancelOp();
 }
 
+bool GrpcStream::BeforeEnd(absl::FunctionRef<void()> action) {
+  absl::MutexLock lock(&mu_);
+  if (released_ || ended_) return false;
+  action();
+  return true;
+}
+
 bool GrpcStream::WaitDone(absl::Time deadline) {
   absl::MutexLock lock(&mu_);
   return mu_.AwaitWithDeadline(absl::Condition(&done_), deadline);
@@ -271,6 +278,69 @@ class ClientStream::Greeting final
   std::shared_ptr<GrpcStream> stream_kept_;
 };
 
+// A call that does not wait for a connection: its error says why there is none. It has a hold on
+// the stream's call, and goes before that does, for the reason that a greeting has.
+class ClientStream::Inquiry final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+      public std::enable_shared_from_this<Inquiry> {
+ public:
+  Inquiry(ClientStream* stream, std::string message)
+      : stream_(stream), message_(std::move(message)) {}
+
+  void Prepare(const std::shared_ptr<grpc::Channel>& channel) {
+    self_ = shared_from_this();
+    stream_kept_ = stream_->shared_from_this();
+    context_.set_wait_for_ready(false);
+    context_.set_deadline(
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(1, GPR_TIMESPAN)));
+    grpc::GenericStub(channel).PrepareBidiStreamingCall(&context_, kGreetMethod, {}, this);
+  }
+  void Start() { StartCall(); }
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  void OnDone(const grpc::Status& status) override {
+    std::shared_ptr<Inquiry> self = std::move(self_);
+    const std::shared_ptr<GrpcStream> kept = std::move(stream_kept_);
+    ClientStream* const stream = stream_;
+    std::string message = std::move(message_);
+    stream->ForgetInquiry();
+    self = nullptr;
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+      absl::StrAppend(&message, ": ", status.error_message());
+    }
+    stream->Abort(absl::UnavailableError(message));
+    stream->RemoveHold();
+  }
+
+  ClientStream* const stream_;
+  std::string message_;
+  grpc::ClientContext context_;
+  std::shared_ptr<Inquiry> self_;
+  std::shared_ptr<GrpcStream> stream_kept_;
+};
+
+void ClientStream::GiveUp(absl::Duration timeout) {
+  std::string message =
+      absl::StrCat("no answer from ", peer(), " within ", absl::FormatDuration(timeout),
+                   options().tls == nullptr ? "" : " by TLS");
+  Inquiry* inquiry = nullptr;  // keeps itself: a handle here could be the last one
+  BeforeEnd([&] {
+    const grpc_connectivity_state state = call_->channel->GetState(false);
+    if (state != GRPC_CHANNEL_TRANSIENT_FAILURE && state != GRPC_CHANNEL_CONNECTING) return;
+    AddHold();
+    absl::MutexLock lock(&connected_mu_);
+    inquiry_ = std::make_shared<Inquiry>(this, message);
+    inquiry_->Prepare(call_->channel);
+    inquiry = inquiry_.get();
+  });
+  if (inquiry == nullptr) {
+    Abort(absl::UnavailableError(message));
+  } else {
+    inquiry->Start();
+  }
+}
+
 void ClientStream::Start(std::shared_ptr<grpc::Channel> channel, absl::Duration timeout,
                          std::shared_ptr<ConnectionHandler> handler,
                          std::shared_ptr<const Secret> secret) {
@@ -285,9 +355,7 @@ void ClientStream::Start(std::shared_ptr<grpc::Channel> channel, absl::Duration 
   }
   SetAlarm(connect_alarm_, timeout, [weak = weak_from_this(), this, timeout] {
     const std::shared_ptr<GrpcStream> stream = weak.lock();
-    if (stream == nullptr || connected()) return;
-    Abort(absl::UnavailableError(
-        absl::StrCat("no answer from ", peer(), " within ", absl::FormatDuration(timeout))));
+    if (stream != nullptr && !connected()) GiveUp(timeout);
   });
   // A daemon that starts a little later is waited for: gRPC tries again until the timeout.
   call_->context.set_wait_for_ready(true);
@@ -319,11 +387,14 @@ void ClientStream::OnGreeted(const grpc::Status& status, const std::string& answ
 void ClientStream::CancelOp() {
   call_->context.TryCancel();
   std::shared_ptr<Greeting> greeting;
+  std::shared_ptr<Inquiry> inquiry;
   {
     absl::MutexLock lock(&connected_mu_);
     greeting = greeting_;
+    inquiry = inquiry_;
   }
   if (greeting != nullptr) greeting->Cancel();
+  if (inquiry != nullptr) inquiry->Cancel();
 }
 
 void ClientStream::Fail(absl::Status reason, std::shared_ptr<ConnectionHandler> handler) {

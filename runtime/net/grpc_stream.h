@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "grpcpp/alarm.h"
@@ -91,6 +92,9 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   // Tells the handler, drops what is queued and makes gRPC let go, without a goodbye.
   void Abort(absl::Status reason);
   void Cancel() ABSL_LOCKS_EXCLUDED(mu_);
+  // Calls `action` under the lock, unless the end has come or is on its way; whether it did.
+  bool BeforeEnd(absl::FunctionRef<void()> action) ABSL_LOCKS_EXCLUDED(mu_);
+  const TransportOptions& options() const { return options_; }
 
   Inbox inbox_;
   grpc::ByteBuffer in_;
@@ -150,10 +154,17 @@ class ClientStream final : public GrpcStream,
   void ReleaseOp() override { call_.reset(); }
 
   class Greeting;
-  // The greeting is to be asked to end no more.
+  class Inquiry;
+  // Nobody has answered: aborts, with why there is no connection if that is known.
+  void GiveUp(absl::Duration timeout);
+  // The greeting, or inquiry, is to be asked to end no more.
   void ForgetGreeting() {
     absl::MutexLock lock(&connected_mu_);
     greeting_ = nullptr;
+  }
+  void ForgetInquiry() {
+    absl::MutexLock lock(&connected_mu_);
+    inquiry_ = nullptr;
   }
   // The greeting has ended. The call is started in any case, for gRPC to end it.
   void OnGreeted(const grpc::Status& status, const std::string& answer, const PassRequest& request);
@@ -177,7 +188,9 @@ class ClientStream final : public GrpcStream,
   grpc::Alarm connect_alarm_;
   mutable absl::Mutex connected_mu_;
   bool connected_ ABSL_GUARDED_BY(connected_mu_) = false;
-  std::shared_ptr<Greeting> greeting_ ABSL_GUARDED_BY(connected_mu_);  // while it is under way
+  // While they are under way.
+  std::shared_ptr<Greeting> greeting_ ABSL_GUARDED_BY(connected_mu_);
+  std::shared_ptr<Inquiry> inquiry_ ABSL_GUARDED_BY(connected_mu_);
 };
 
 class ServerStream final : public GrpcStream, public grpc::ServerGenericBidiReactor {

@@ -19,7 +19,6 @@
 #include "absl/time/clock.h"
 #include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "grpcpp/support/channel_arguments.h"
@@ -29,6 +28,7 @@
 #include "runtime/net/grpc_door.h"
 #include "runtime/net/grpc_stream.h"
 #include "runtime/net/grpc_threads.h"
+#include "runtime/net/grpc_tls.h"
 #include "runtime/net/pass.h"
 #include "runtime/net/transport.h"
 #include "runtime/net/weak_list.h"
@@ -38,6 +38,9 @@ namespace {
 
 // How long the ends of transports and listeners wait for gRPC.
 constexpr absl::Duration kGrace = absl::Seconds(1);
+
+// Who has not got through TLS' handshake by then never will.
+constexpr absl::Duration kHandshakeTimeout = absl::Seconds(5);
 
 // Of one TCP connection to a listener: a greeting, and the stream.
 constexpr int kMostStreams = 2;
@@ -118,7 +121,9 @@ class StreamServer final : private grpc::CallbackGenericService {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
     SetConnectionArguments(
         [&](const char* name, int value) { builder.AddChannelArgument(name, value); });
-    door_->AddTo(builder);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                               static_cast<int>(kHandshakeTimeout / absl::Milliseconds(1)));
+    door_->AddTo(builder, ListenerCredentials(options_.tls.get()));
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) {
       return absl::UnavailableError(absl::StrCat("cannot listen at ", address_));
@@ -220,7 +225,8 @@ class GrpcListener final : public Listener {
 
 class GrpcTransport final : public Transport, public AsksForPasses {
  public:
-  explicit GrpcTransport(TransportOptions options) : options_(options) {}
+  explicit GrpcTransport(const TransportOptions& options)
+      : options_(options), credentials_(ClientCredentials(options.tls.get())) {}
 
   ~GrpcTransport() override {
     std::vector<std::shared_ptr<GrpcStream>> left;
@@ -267,7 +273,7 @@ class GrpcTransport final : public Transport, public AsksForPasses {
   }
 
  private:
-  static std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) {
+  std::shared_ptr<grpc::Channel> NewChannel(const std::string& address) const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a TCP connection of its own
     SetConnectionArguments([&](const char* name, int value) { arguments.SetInt(name, value); });
@@ -277,10 +283,11 @@ class GrpcTransport final : public Transport, public AsksForPasses {
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    return grpc::CreateCustomChannel(address, credentials_, arguments);
   }
 
   const TransportOptions options_;
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::shared_ptr<const Secret> secret_;  // null: none
   StrangerLimits limits_;
   // Outlives the streams' channels.

@@ -1,14 +1,12 @@
 // Files with a secret, the secret and its proofs, and where a process looks for one.
 #include "runtime/net/secret.h"
 
-#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <pwd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,10 +18,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "runtime/base/logging.h"
-#include "runtime/base/shell.h"
 #include "runtime/base/status.h"
+#include "runtime/net/private_file.h"
 
 namespace coxswain::net {
 namespace {
@@ -55,35 +52,6 @@ absl::StatusOr<std::string> ReadSome(int fd, const std::string& name) {
   return text;
 }
 
-absl::Status CheckOwner(const struct stat& file, const std::string& name, const std::string& path) {
-  const bool mine = file.st_uid == geteuid(), root = file.st_uid == 0;
-  if (!S_ISREG(file.st_mode)) {
-    return Wrong(absl::StatusCode::kInvalidArgument, absl::StrCat(name, ": wanted a file"));
-  }
-  if (!mine && !root) {
-    return Wrong(absl::StatusCode::kPermissionDenied,
-                 absl::StrCat(name, " belongs to user ", file.st_uid,
-                              ", who can change it: wanted one of this user or of root"));
-  }
-  const mode_t others = file.st_mode & (root ? 027 : 077);
-  if (others == 0) return absl::OkStatus();
-  return Wrong(absl::StatusCode::kPermissionDenied,
-               absl::StrCat(name, ": others can read or change it (its mode is ",
-                            absl::StrFormat("%04o", file.st_mode & 07777), "); wanted 0600: chmod ",
-                            "600 ", ShellQuoted(path)));
-}
-
-absl::Status WriteNew(const std::string& path, const std::string& text) {
-  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.valid()) return SystemError(errno, path);
-  const bool written =
-      write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (written && fchmod(fd.get(), 0600) == 0 && fsync(fd.get()) == 0) return absl::OkStatus();
-  const int error = errno;
-  unlink(path.c_str());
-  return SystemError(error, path);
-}
-
 }  // namespace
 
 Secret Secret::Random() {
@@ -106,13 +74,7 @@ absl::StatusOr<Secret> Secret::Parse(absl::string_view text, const std::string& 
 
 absl::StatusOr<Secret> Secret::Read(const std::string& path) {
   const std::string name = absl::StrCat("secret file ", path);
-  // Not to wait for a pipe's other end.
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) return SystemError(errno, name);
-  struct stat file = {};
-  if (fstat(fd.get(), &file) != 0) return SystemError(errno, name);
-  RETURN_IF_ERROR(CheckOwner(file, name, path));
-  ASSIGN_OR_RETURN(const std::string text, ReadSome(fd.get(), name));
+  ASSIGN_OR_RETURN(const std::string text, ReadPrivateFile(path, name, kMost));
   return Parse(text, name);
 }
 
@@ -153,16 +115,8 @@ absl::Status MakeSecretFile(const std::string& path) {
   std::error_code error;
   if (!directory.empty()) std::filesystem::create_directories(directory, error);
   if (error) return SystemError(error.value(), directory.string());
-  // Whole or not at all: daemons that start at the same time may all want to make it.
-  const Secret secret = Secret::Random();
-  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
-  unlink(temporary.c_str());  // of an earlier process of this number
-  RETURN_IF_ERROR(WriteNew(temporary, absl::StrCat(secret.bytes_, "\n")));
-  const int linked = link(temporary.c_str(), path.c_str());
-  const int reason = errno;
-  unlink(temporary.c_str());
-  if (linked == 0) return absl::OkStatus();
-  return SystemError(reason, absl::StrCat("secret file ", path));
+  return WriteNewFile(path, absl::StrCat("secret file ", path),
+                      absl::StrCat(Secret::Random().bytes_, "\n"), 0600);
 }
 
 std::string DefaultSecretFile() {

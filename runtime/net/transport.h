@@ -111,11 +111,15 @@ class Transport {
 std::unique_ptr<Transport> NewInProcessTransport(
     size_t max_message_bytes = std::numeric_limits<size_t>::max());
 
+class Tls;
+
 struct TransportOptions {
   // How long a closed connection may go on in the background to tell its peer the reason.
   absl::Duration close_linger = absl::Seconds(1);
   // At most kMaxMessageBytes.
   size_t max_message_bytes = kMaxMessageBytes;
+  // What goes over TCP is encrypted, and both ends show a certificate of the cluster; null: no.
+  std::shared_ptr<const Tls> tls;
 };
 
 // gRPC: one bidirectional stream of raw byte buffers per connection, over a TCP connection of its

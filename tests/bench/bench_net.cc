@@ -1,5 +1,5 @@
 // Measures the transports: round trip of 100 bytes, a stream of 1 MiB messages, a flood of 100 byte
-// messages. gRPC and shared memory run between two processes.
+// messages. gRPC, with TLS too, and shared memory run between two processes.
 //
 //   bench_net [seconds per figure, default 2]
 #include <sys/wait.h>
@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "runtime/base/logging.h"
+#include "runtime/net/tls.h"
 #include "runtime/net/transport.h"
 
 namespace coxswain {
@@ -128,32 +130,60 @@ void Measure(const char* name, net::Transport& transport, const std::string& add
   std::printf("%-10s stream of 100 B messages  %8.0f /s\n", name, small);
 }
 
-// Listens until the parent closes `stop`; tells it the address through `tell`.
-void Serve(int tell, int stop) {
-  auto transport = net::NewHostTransport();
-  auto listener = transport->Listen("127.0.0.1:0", AcceptPeer());
-  COX_CHECK(listener.ok(), listener.status().ToString());
-  const std::string address = (*listener)->address() + "\n";
-  COX_CHECK(write(tell, address.data(), address.size()) == static_cast<ssize_t>(address.size()));
+std::unique_ptr<net::Transport> GrpcWith(std::shared_ptr<const net::Tls> tls) {
+  net::TransportOptions options;
+  options.tls = std::move(tls);
+  return net::NewGrpcTransport(options);
+}
+
+// Listens until the parent closes `stop`; tells it the addresses through `tell`: of a transport as
+// daemons have it, and of one with TLS.
+void Serve(int tell, int stop, const std::shared_ptr<const net::Tls>& tls) {
+  std::vector<std::unique_ptr<net::Transport>> transports;
+  transports.push_back(net::NewHostTransport());
+  transports.push_back(GrpcWith(tls));
+  std::vector<std::unique_ptr<net::Listener>> listeners;
+  for (const auto& transport : transports) {
+    auto listener = transport->Listen("127.0.0.1:0", AcceptPeer());
+    COX_CHECK(listener.ok(), listener.status().ToString());
+    const std::string address = (*listener)->address() + "\n";
+    COX_CHECK(write(tell, address.data(), address.size()) == static_cast<ssize_t>(address.size()));
+    listeners.push_back(*std::move(listener));
+  }
   char byte;
   while (read(stop, &byte, 1) > 0) {
   }
 }
 
+// Certificates that are there for this run alone.
+std::shared_ptr<const net::Tls> NewTls() {
+  std::string directory = (std::filesystem::temp_directory_path() / "coxswain-XXXXXX").string();
+  COX_CHECK(mkdtemp(directory.data()) != nullptr);
+  COX_CHECK(net::MakeCertificates(directory, net::kDefaultTlsName, absl::Hours(24)).ok());
+  auto tls = net::FindTls({directory, ""});
+  COX_CHECK(tls.ok(), tls.status().ToString());
+  return *std::move(tls);
+}
+
 void Run(double seconds) {
+  const std::shared_ptr<const net::Tls> tls = NewTls();
   int tell[2], stop[2];
   COX_CHECK(pipe(tell) == 0 && pipe(stop) == 0);
   const pid_t child = fork();  // before gRPC has any thread
   COX_CHECK(child >= 0);
   if (child == 0) {
     close(stop[1]);
-    Serve(tell[1], stop[0]);
+    Serve(tell[1], stop[0], tls);
     std::_Exit(0);
   }
   close(stop[0]);
-  std::string address;
-  char byte;
-  while (read(tell[0], &byte, 1) == 1 && byte != '\n') address += byte;
+  const auto told = [&] {
+    std::string address;
+    char byte;
+    while (read(tell[0], &byte, 1) == 1 && byte != '\n') address += byte;
+    return address;
+  };
+  const std::string address = told(), address_with_tls = told();
   {
     auto transport = net::NewInProcessTransport();
     auto listener = transport->Listen("peer", AcceptPeer());
@@ -161,9 +191,11 @@ void Run(double seconds) {
     Measure("in process", *transport, "peer", seconds);
   }
   Measure("gRPC", *net::NewGrpcTransport(), address, seconds);
+  Measure("gRPC, TLS", *GrpcWith(tls), address_with_tls, seconds);
   Measure("memory", *net::NewHostTransport(), address, seconds);
   close(stop[1]);
   waitpid(child, nullptr, 0);
+  std::filesystem::remove_all(tls->directory());
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void AddClusterChanges(CLI::App& app, Run* run) {
         c->add_option("--timeout", flags->timeout, "how long to wait for the daemons' answers"))
         ->type_name("SECONDS")
         ->capture_default_str();
-    AddSecret(c, &flags->secret);
+    AddCredentials(c, &flags->credentials);
     c->callback([flags, run, command] { *run = [flags, command] { return command(*flags); }; });
   };
   add("add-worker", "Adds workers to a cluster file and to the job that runs with it",

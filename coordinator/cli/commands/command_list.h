@@ -8,24 +8,25 @@ namespace CLI {
 class App;
 }
 
-#define COX_COMMANDS(X)                 \
-  X(train, AddTrainCommand)             \
-  X(chaos, AddChaosCommand)             \
-  X(eval, AddEvalCommand)               \
-  X(predict, AddPredictCommand)         \
-  X(serve, AddServeCommand)             \
-  X(recommend, AddRecommendCommand)     \
-  X(nearest, AddNearestCommand)         \
-  X(explain, AddExplainCommand)         \
-  X(validate, AddValidateCommand)       \
-  X(status, AddStatusCommand)           \
-  X(cluster_changes, AddClusterChanges) \
-  X(checkpoint, AddCheckpointCommand)   \
-  X(export, AddExportCommand)           \
-  X(table, AddTableCommand)             \
-  X(generate, AddGenerateCommand)       \
-  X(make_secret, AddMakeSecretCommand)  \
-  X(version, AddVersionCommand)         \
+#define COX_COMMANDS(X)                            \
+  X(train, AddTrainCommand)                        \
+  X(chaos, AddChaosCommand)                        \
+  X(eval, AddEvalCommand)                          \
+  X(predict, AddPredictCommand)                    \
+  X(serve, AddServeCommand)                        \
+  X(recommend, AddRecommendCommand)                \
+  X(nearest, AddNearestCommand)                    \
+  X(explain, AddExplainCommand)                    \
+  X(validate, AddValidateCommand)                  \
+  X(status, AddStatusCommand)                      \
+  X(cluster_changes, AddClusterChanges)            \
+  X(checkpoint, AddCheckpointCommand)              \
+  X(export, AddExportCommand)                      \
+  X(table, AddTableCommand)                        \
+  X(generate, AddGenerateCommand)                  \
+  X(make_secret, AddMakeSecretCommand)             \
+  X(make_certificates, AddMakeCertificatesCommand) \
+  X(version, AddVersionCommand)                    \
   X(help, AddHelpCommand)
 
 namespace coxswain::cli {

@@ -9,7 +9,8 @@
 namespace coxswain::cli {
 namespace {
 
-constexpr const char* kSecretFlags[] = {"--secret-file", "--insecure"};
+constexpr const char* kCredentialFlags[] = {"--secret-file", "--insecure", "--tls-dir",
+                                            "--tls-name"};
 constexpr double kMostSeconds = 1e9;  // 31 years; sums of such times do not overflow
 
 // `wanted`: the range in words.
@@ -84,30 +85,40 @@ void AddElsewhere(CLI::App* command, Where* where, const std::string& what) {
                    "on processes of this machine: 2x3 for 2 parameter servers and 3 workers")
       ->type_name("PSxW");
   group->require_option(0, 1);
-  AddSecret(command, &where->secret);
-  for (const char* name : kSecretFlags) command->get_option(name)->needs(cluster);
+  AddCredentials(command, &where->credentials);
+  for (const char* name : kCredentialFlags) command->get_option(name)->needs(cluster);
 }
 
-void AddSecret(CLI::App* command, net::SecretOptions* secret) {
+void AddCredentials(CLI::App* command, net::CredentialOptions* credentials) {
   auto* file = command->add_option(
-      "--secret-file", secret->file,
+      "--secret-file", credentials->secret.file,
       "the file with the secret of the cluster's daemons; else $COXSWAIN_SECRET_FILE, or "
       "~/.config/coxswain/secret");
   file->type_name("FILE");
   command
-      ->add_flag("--insecure", secret->insecure,
+      ->add_flag("--insecure", credentials->secret.insecure,
                  "the daemons have no secret: whoever reaches them commands them")
       ->excludes(file);
+  command
+      ->add_option("--tls-dir", credentials->tls.directory,
+                   "connections are encrypted, as daemons with --tls-dir want it: the directory of "
+                   "ca.crt, tls.crt and tls.key; else $COXSWAIN_TLS_DIR")
+      ->type_name("DIR");
+  command
+      ->add_option("--tls-name", credentials->tls.name,
+                   "the DNS name that certificates of the cluster have; else $COXSWAIN_TLS_NAME, "
+                   "or coxswain")
+      ->type_name("NAME");
 }
 
-void ExcludeSecret(CLI::App* command, CLI::Option* option) {
-  for (const char* name : kSecretFlags) option->excludes(command->get_option(name));
+void ExcludeCredentials(CLI::App* command, CLI::Option* option) {
+  for (const char* name : kCredentialFlags) option->excludes(command->get_option(name));
 }
 
 void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* run) {
   AddOverrides(c, &flags->overrides);
   AddTrainOutput(c, flags.get());
-  AddSecret(c, &flags->where.secret);
+  AddCredentials(c, &flags->where.credentials);
   CheckTimeout(c->add_option("--connect-timeout", flags->where.connect_timeout,
                              "how long to wait for the cluster"))
       ->type_name("SECONDS")

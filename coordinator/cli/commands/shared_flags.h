@@ -25,11 +25,12 @@ CLI::Option* CheckSeconds(CLI::Option* option);
 void AddJob(CLI::App* command, std::string* job);
 void AddModelDir(CLI::App* command, std::string* directory);
 void AddOverrides(CLI::App* command, std::vector<std::string>* overrides);
-// --cluster, --local and the secret, of a command that works in this process without them.
+// --cluster, --local and credentials, of a command that works in this process without them.
 void AddElsewhere(CLI::App* command, Where* where, const std::string& what);
-void AddSecret(CLI::App* command, net::SecretOptions* secret);
-// With this option there is no cluster that a secret would be for.
-void ExcludeSecret(CLI::App* command, CLI::Option* option);
+// The secret, and TLS.
+void AddCredentials(CLI::App* command, net::CredentialOptions* credentials);
+// With this option there is no cluster that these would be for.
+void ExcludeCredentials(CLI::App* command, CLI::Option* option);
 // What `train` and `chaos` share beside the job.
 void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* run);
 

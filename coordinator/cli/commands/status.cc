@@ -11,7 +11,7 @@ struct StatusFlags {
   std::string cluster_file;
   double timeout = 3;  // seconds
   bool json = false;
-  net::SecretOptions secret;
+  net::CredentialOptions credentials;
 };
 
 }  // namespace
@@ -27,10 +27,10 @@ void AddStatusCommand(CLI::App& app, Run* run) {
       ->type_name("SECONDS")
       ->capture_default_str();
   c->add_flag("--json", flags->json, "as JSON");
-  AddSecret(c, &flags->secret);
+  AddCredentials(c, &flags->credentials);
   c->callback([flags, run] {
     *run = [flags] {
-      return ShowStatus(flags->cluster_file, flags->secret, flags->timeout, flags->json);
+      return ShowStatus(flags->cluster_file, flags->credentials, flags->timeout, flags->json);
     };
   });
 }

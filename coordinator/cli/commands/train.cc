@@ -24,7 +24,7 @@ void AddTrainCommand(CLI::App& app, Run* run) {
       "--in-process", flags->where.in_process, "in this process: 1 parameter server and 1 worker");
   where->require_option(0, 1);
   AddTrainFlags(c, flags, run);
-  for (CLI::Option* const own : {local, in_process}) ExcludeSecret(c, own);
+  for (CLI::Option* const own : {local, in_process}) ExcludeCredentials(c, own);
   c->add_option("--threads", flags->where.threads,
                 "compute threads of this process or of each local worker; 0: by the machine's "
                 "cores. Daemons have a --threads of their own")

@@ -175,6 +175,11 @@ struct ClusterOptions {
   // for daemons that were started with --insecure.
   std::string secret_file = {};
   bool insecure = false;
+  // Connect: the directory of ca.crt, tls.crt and tls.key, with which connections are encrypted
+  // where daemons have --tls-dir; empty: $COXSWAIN_TLS_DIR, or no TLS. And the DNS name that all
+  // certificates of the cluster have; empty: $COXSWAIN_TLS_NAME, or "coxswain".
+  std::string tls_directory = {};
+  std::string tls_name = {};
   // Called on a thread of the runtime; must not block or call the cluster.
   std::function<void(const ClusterEvent&)> on_event = {};
 };

@@ -189,7 +189,8 @@ TEST_CASE("a peer that vanishes is Unavailable on the other side", "[net]") {
 }
 
 TEST_CASE("a frozen peer holds up neither Close nor the ends of transport and listener", "[net]") {
-  const net::TransportOptions options{absl::Milliseconds(50)};
+  net::TransportOptions options;
+  options.close_linger = absl::Milliseconds(50);
   Net net({"gRPC", "127.0.0.1:0", [&] { return net::NewGrpcTransport(options); }});
   Relay relay(net.listener->address());
   End client = net.ConnectTo(relay.address());

@@ -65,6 +65,8 @@ class Relay {
   std::string address() const { return listening_.address(); }
   // Passes nothing on from now on, in silence.
   void Freeze() { frozen_ = true; }
+  // All bytes that came from either end. Only after Cut.
+  const std::string& passed() const { return passed_; }
   // Resets both connections.
   void Cut() {
     stop_ = true;
@@ -77,10 +79,11 @@ class Relay {
     return poll(&wait, 1, 1) > 0;
   }
 
-  static bool Pass(int from, int to) {
+  bool Pass(int from, int to) {
     char bytes[65536];
     const ssize_t got = recv(from, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR);
+    passed_.append(bytes, static_cast<size_t>(got));
     for (ssize_t at = 0; at < got;) {
       const ssize_t sent = send(to, bytes + at, got - at, MSG_NOSIGNAL);
       if (sent <= 0) return false;
@@ -117,6 +120,7 @@ class Relay {
   }
 
   const std::string target_;
+  std::string passed_;  // of the thread
   ListeningSocket listening_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> frozen_{false};
