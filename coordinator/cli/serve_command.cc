@@ -48,6 +48,7 @@ absl::Status ReadFlags(const ServeFlags& flags, serve::HttpOptions* http) {
     return config::ConfigurationError(absl::StrCat(
         "--name: wanted a name without : / ? # % and blanks, found '", flags.name, "'"));
   }
+  http->https = {flags.tls_cert, flags.tls_key, flags.tls_client_ca};
   http->connections = flags.connections;
   http->request = absl::Seconds(flags.request_seconds);
   http->max_body_bytes = static_cast<size_t>(flags.max_body_mib) << 20;
@@ -111,7 +112,8 @@ absl::Status Answer(const ServeFlags& flags, const std::string& directory,
     service->StartDraining();
     (*server)->Stop();
   });
-  std::printf("serving %s at http://%s:%d/v1/models/%s\n", directory.c_str(), http.host.c_str(),
+  std::printf("serving %s at %s://%s:%d/v1/models/%s\n", directory.c_str(),
+              http.https.certificate.empty() ? "http" : "https", http.host.c_str(),
               (*server)->port(), flags.name.c_str());
   std::fflush(stdout);
   begin();

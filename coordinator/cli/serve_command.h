@@ -10,6 +10,8 @@ struct ServeFlags {
   std::string model_dir;                // or
   std::string follow;                   // a directory of checkpoints
   std::string http = "127.0.0.1:8501";  // HOST:PORT
+  std::string tls_cert, tls_key;        // files; empty: plain HTTP
+  std::string tls_client_ca;            // a file; empty: clients need no certificate
   std::string name = "model";
   int64_t max_rows = 10'000;
   int64_t max_body_mib = 8;

@@ -78,13 +78,13 @@ ssize_t HttpConnection::read(char* out, size_t size) {
       ran_out_ = true;
       return -1;
     }
-    const ssize_t got = recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-    if (got > 0) {
+    const HttpSocket::Moved got = bytes_->Receive(buffer_.data(), buffer_.size());
+    if (got.bytes > 0) {
       begin_ = 0;
-      end_ = static_cast<size_t>(got);
-    } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
-      return got;
-    } else if (errno != EINTR && !Wait(POLLIN)) {
+      end_ = static_cast<size_t>(got.bytes);
+    } else if (got.wait_for == 0) {
+      return got.bytes;
+    } else if (!Wait(got.wait_for)) {
       ran_out_ = true;
       return -1;
     }
@@ -104,12 +104,10 @@ ssize_t HttpConnection::write(const char* data, size_t size) {
   size_t sent = 0;
   while (sent < size) {
     if (Clock::now() > deadline_) return -1;
-    const ssize_t some = send(socket_, data + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (some >= 0) {
-      sent += static_cast<size_t>(some);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!Wait(POLLOUT)) return -1;
-    } else if (errno != EINTR) {
+    const HttpSocket::Moved some = bytes_->Send(data + sent, size - sent);
+    if (some.bytes > 0) {
+      sent += static_cast<size_t>(some.bytes);
+    } else if (some.wait_for == 0 || !Wait(some.wait_for)) {
       return -1;
     }
   }
@@ -117,12 +115,10 @@ ssize_t HttpConnection::write(const char* data, size_t size) {
 }
 
 void HttpConnection::Linger() {
-  shutdown(socket_, SHUT_WR);
+  bytes_->EndSending();
   const auto until = Clock::now() + kLinger;
   while (PollUntil(socket_, POLLIN, until)) {
-    const ssize_t got = recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return;
-    if (Clock::now() >= until) return;  // who keeps sending is not waited for
+    if (!bytes_->Drop() || Clock::now() >= until) return;  // who keeps sending is not waited for
   }
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "coordinator/serve/http_socket.h"
 #include "httplib.h"
 
 namespace coxswain::serve {
@@ -26,8 +27,9 @@ struct ConnectionLimits {
 
 class HttpConnection final : public httplib::Stream {
  public:
-  HttpConnection(socket_t socket, const ConnectionLimits& limits)
-      : socket_(socket), limits_(limits) {}
+  // `bytes`: what goes through `socket`. Both must outlive it.
+  HttpConnection(socket_t socket, HttpSocket* bytes, const ConnectionLimits& limits)
+      : socket_(socket), bytes_(bytes), limits_(limits) {}
 
   // Waits for the first byte of a request, when its time limit begins. False: none arrives in time,
   // the client is gone, or `ending` returns true because the server is ending.
@@ -82,6 +84,7 @@ class HttpConnection final : public httplib::Stream {
   bool Wait(short events) const;
 
   const socket_t socket_;
+  HttpSocket* const bytes_;
   const ConnectionLimits limits_;
   Clock::time_point deadline_ = Clock::time_point::max();
   bool writing_ = false;  // the answer has begun

@@ -26,6 +26,7 @@
 #include "coordinator/serve/json_rows.h"
 #include "httplib.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/status.h"
 #include "runtime/data/names.h"
 
 namespace coxswain::serve {
@@ -255,12 +256,18 @@ bool EndIsUnsure(const httplib::Request& request) {
 // The library's server, on connections whose requests end in time and are not too large.
 class BoundedServer final : public httplib::Server {
  public:
-  BoundedServer(const ConnectionLimits& limits, size_t max_body)
-      : limits_(limits), max_body_(max_body) {}
+  BoundedServer(const ConnectionLimits& limits, size_t max_body, Https* https)
+      : limits_(limits), max_body_(max_body), https_(https) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
-    HttpConnection connection(socket, limits_);
+    const std::unique_ptr<HttpSocket> bytes =
+        https_ == nullptr ? PlainSocket(socket) : https_->Accept(socket);
+    if (bytes == nullptr) {
+      close(socket);
+      return false;
+    }
+    HttpConnection connection(socket, bytes.get(), limits_);
     serving = &connection;
     const auto ending = [this] { return svr_sock_ == INVALID_SOCKET; };
     bool good = false;
@@ -276,7 +283,11 @@ class BoundedServer final : public httplib::Server {
       if (!good || closed || broken != 0 || connection.given_up()) break;
     }
     serving = nullptr;
-    if (connection.given_up() || connection.too_large()) connection.Linger();
+    if (connection.given_up() || connection.too_large()) {
+      connection.Linger();
+    } else {
+      bytes->EndSending();
+    }
     shutdown(socket, SHUT_RDWR);
     close(socket);
     return good;
@@ -326,6 +337,7 @@ class BoundedServer final : public httplib::Server {
 
   const ConnectionLimits limits_;
   const size_t max_body_;
+  Https* const https_;  // null: plain HTTP
 };
 
 ConnectionLimits LimitsOf(const HttpOptions& options) {
@@ -337,8 +349,8 @@ ConnectionLimits LimitsOf(const HttpOptions& options) {
 
 class HttpServer::Impl {
  public:
-  Impl(ModelService* service, const HttpOptions& options)
-      : server(LimitsOf(options), options.max_body_bytes) {
+  Impl(ModelService* service, const HttpOptions& options, std::unique_ptr<Https> with)
+      : https(std::move(with)), server(LimitsOf(options), options.max_body_bytes, https.get()) {
     const auto answer = [service](const httplib::Request& request, absl::string_view body,
                                   httplib::Response* response) {
       const Caller caller = {.trusted = IsTrusted(request)};
@@ -411,6 +423,7 @@ class HttpServer::Impl {
     };
   }
 
+  const std::unique_ptr<Https> https;  // null: plain HTTP
   BoundedServer server;
   std::atomic<bool> stopped{false};
 };
@@ -420,7 +433,12 @@ HttpServer::~HttpServer() = default;
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(ModelService* service,
                                                                const HttpOptions& options) {
-  std::unique_ptr<HttpServer> http(new HttpServer(std::make_unique<Impl>(service, options)));
+  std::unique_ptr<Https> https;
+  if (!options.https.certificate.empty()) {
+    ASSIGN_OR_RETURN(https, Https::Open(options.https));
+  }
+  std::unique_ptr<HttpServer> http(
+      new HttpServer(std::make_unique<Impl>(service, options, std::move(https))));
   httplib::Server& server = http->impl_->server;
   if (options.port == 0) {
     http->port_ = server.bind_to_any_port(options.host);

@@ -1,4 +1,4 @@
-// A ModelService over HTTP/1.1.
+// A ModelService over HTTP/1.1, plain or through TLS.
 //
 // A fixed number of connections are served at once, each by its own thread; further ones wait in
 // the system's backlog, which is bounded. A client that sends or reads nothing for the time-out, or
@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/serve/https.h"
 #include "coordinator/serve/inflater.h"
 #include "coordinator/serve/model_service.h"
 
@@ -23,13 +24,14 @@ struct HttpOptions {
   size_t max_body_bytes = size_t{8} << 20;
   absl::Duration timeout = absl::Seconds(5);   // without a byte
   absl::Duration request = absl::Seconds(30);  // for all bytes of a request, and of its answer
+  HttpsFiles https = {};                       // none: plain HTTP
   alloc_func inflater_memory = nullptr;        // for tests, see Inflater::Create
 };
 
 class HttpServer {
  public:
   // Listens. `service` must outlive the server. Errors: Unavailable when the address cannot be
-  // used.
+  // used; those of Https::Open.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Listen(ModelService* service,
                                                             const HttpOptions& options);
   ~HttpServer();

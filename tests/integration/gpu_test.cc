@@ -282,7 +282,7 @@ TEST_CASE("a model that was trained on GPUs, its tables too, is evaluated withou
     eval.insert(eval.end(), more.begin(), more.end());
     return Coxswain(eval, {{"COXSWAIN_GPUS", "none"}});
   };
-  for (const std::string& more : {"", "--local=1x1", job.c_str()}) {
+  for (const std::string& more : {std::string(), std::string("--local=1x1"), job}) {
     const auto result = evaluate(more.empty() ? std::vector<std::string>() : std::vector{more});
     CAPTURE(more, result.out, result.err);
     CHECK(result.code == 0);

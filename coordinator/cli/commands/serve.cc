@@ -22,10 +22,20 @@ void AddServeCommand(CLI::App& app, Run* run) {
   follow->type_name("CHECKPOINT_DIR");
   what->require_option(1);
   c->add_option("--http", flags->http,
-                "where to listen; port 0: one that is free. Nothing is encrypted, and whoever "
-                "reaches the address may ask")
+                "where to listen; port 0: one that is free. Whoever reaches the address may ask, "
+                "and nothing is encrypted without --tls-cert")
       ->type_name("HOST:PORT")
       ->capture_default_str();
+  auto* certificate = c->add_option("--tls-cert", flags->tls_cert,
+                                    "HTTPS instead of HTTP, with this certificate (PEM)");
+  auto* key = c->add_option("--tls-key", flags->tls_key,
+                            "the key of --tls-cert (PEM), which nobody else may be able to read");
+  certificate->type_name("FILE")->needs(key);
+  key->type_name("FILE")->needs(certificate);
+  c->add_option("--tls-client-ca", flags->tls_client_ca,
+                "clients must show a certificate that one of this file has signed (PEM)")
+      ->type_name("FILE")
+      ->needs(certificate);
   c->add_option("--name", flags->name, "of the model in paths: /v1/models/NAME:predict")
       ->type_name("NAME")
       ->capture_default_str();

@@ -20,10 +20,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "coordinator/serve/http_server.h"
 #include "httplib.h"
 #include "nlohmann/json.hpp"
-#include "tests/testing/saved_jobs.h"
+#include "tests/testing/served_model.h"
 #include "tests/testing/zlib_bytes.h"
 
 namespace coxswain::serve {
@@ -32,32 +31,6 @@ namespace {
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 using nlohmann::json;
-using testing::Must;
-
-constexpr char kHead[] = "n,x,y\n";
-
-// A model of two columns, and its predictions of the rows "I,vJ" with I % 10 and I % 3.
-struct Served {
-  Served() {
-    std::string rows = kHead;
-    for (int i = 0; i < 60; ++i) absl::StrAppend(&rows, i % 10, ",v", i % 3, ",", i % 2, "\n");
-    files.Write("train.csv", rows);
-    files.Write("test.csv", rows);
-    saved = TrainAndSave(files,
-                         "dataset: {path: train.csv}\nfeatures:\n"
-                         "  - {name: n, kind: numeric}\n"
-                         "  - {name: x, kind: categorical, oov_buckets: 1}\n"
-                         "split: {test_path: test.csv}\ntrain: {batch_size: 16}\n"
-                         "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\n");
-  }
-  SavedModel Load() const { return Must(SavedModel::Load(saved.directory)); }
-
-  DataFiles files;
-  SavedJob saved;
-};
-
-constexpr char kPredict[] = "/v1/models/m:predict";
-constexpr char kOneRow[] = R"({"instances": [{"n": 1, "x": "v1"}]})";
 
 TEST_CASE("serve: a request gets what the model's evaluation said", "[serve]") {
   const Served served;
@@ -178,25 +151,6 @@ TEST_CASE("serve: a model is replaced between two requests", "[serve]") {
   service.Replace(Must(LoadServed(served.saved.directory)));
   CHECK(service.Handle("POST", kPredict, kOneRow).body == before);
 }
-
-// A server on a port of its own, for as long as it lives.
-class Running {
- public:
-  Running(ModelService* service, HttpOptions options) {
-    options.port = 0;
-    server_ = Must(HttpServer::Listen(service, options));
-    thread_ = std::thread([this] { server_->Serve(); });
-  }
-  ~Running() {
-    server_->Stop();
-    thread_.join();
-  }
-  int port() const { return server_->port(); }
-
- private:
-  std::unique_ptr<HttpServer> server_;
-  std::thread thread_;
-};
 
 TEST_CASE("serve: requests come over HTTP, and refusals are JSON", "[serve]") {
   const Served served;
