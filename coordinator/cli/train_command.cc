@@ -472,7 +472,10 @@ int Train(const TrainFlags& flags) {
   if (status.ok()) return kExitDone;
   // Before it trained, a job that goes on has done nothing that could be lost.
   const bool not_begun = flags.resume && InterruptScope::interrupted() && absl::IsCancelled(status);
-  if (resumable || not_begun) return TellToResume(ResumeCommand(flags));
+  if (resumable || not_begun) {
+    if (!absl::IsCancelled(status)) Complain(status);
+    return TellToResume(ResumeCommand(flags));
+  }
   if (!InterruptScope::interrupted()) return Complain(status);
   if (absl::IsCancelled(status)) {
     std::fprintf(stderr, "interrupted\n");

@@ -74,7 +74,8 @@ Controller::Controller(env::Env* env, net::Transport* transport, ControllerOptio
              [this](const std::string& job, int task) { return EventsOf(job, task); }),
       closures_(ClosuresOf(options_)),
       plans_(static_cast<int>(options_.ps.size())),
-      recovery_(options_.recovery.ps_return_timeout) {}
+      recovery_(options_.recovery.ps_return_timeout),
+      most_stall_(options_.recovery.cluster_timeout) {}
 
 Controller::~Controller() {
   auto said = std::make_shared<absl::Notification>();

@@ -151,6 +151,9 @@ class Controller {
   // whose address changed, are connected; workers that are no longer listed are released, and their
   // closures run elsewhere.
   void UpdateWorkers(std::vector<std::string> addresses);
+  // The program wants to end: where nothing can run for `most`, the job fails then, if it would not
+  // earlier.
+  void LimitStalls(absl::Duration most);
 
   // The next three calls are for the code that runs the tasks. From now on, only the process with
   // this incarnation is admitted at the address.
@@ -216,6 +219,8 @@ class Controller {
   void OnRefused(bool is_ps, const std::string& task, const absl::Status& refusal);
   void CheckStarted(bool timed_out);
   void FinishStart(absl::Status status);
+  // Says whom the start waits for, now and then until it is over.
+  void SayMissing();
   absl::Status Unreachable() const;
   std::vector<std::string> MissingTasks() const;
   void Watch();
@@ -368,6 +373,7 @@ class Controller {
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   FailureLog failures_;
   LongWaits waits_;
+  absl::Duration most_stall_;  // the longest time in which nothing can run
 };
 
 }  // namespace coxswain::core

@@ -17,7 +17,17 @@ void Controller::Start(DoneFn done) {
     tasks_.Connect(options_.ps, options_.workers);
     loop_.PostAfter(options_.straggler_timeout, [this] { CheckStarted(/*timed_out=*/false); });
     loop_.PostAfter(options_.connect_timeout, [this] { CheckStarted(/*timed_out=*/true); });
+    loop_.PostAfter(LongWaits::kSayAfter, [this] { SayMissing(); });
   });
+}
+
+void Controller::SayMissing() {
+  const absl::Duration left = options_.connect_timeout - life_.starting_for(env_->Monotonic());
+  if (!life_.starting() || left <= absl::ZeroDuration()) return;
+  Emit(ClusterEvent::Kind::kWaiting, "",
+       absl::StrCat("waiting for the cluster: ", absl::StrJoin(MissingTasks(), "; "),
+                    "; the job gives up after ", absl::FormatDuration(options_.connect_timeout)));
+  loop_.PostAfter(LongWaits::kSayAgain, [this] { SayMissing(); });
 }
 
 TaskSession::Events Controller::EventsOf(const std::string& job, int task) {

@@ -1,5 +1,7 @@
 // The controller reports what it waits for, and limits its waits.
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/core/controller.h"
@@ -40,21 +42,33 @@ void Controller::Watch() {
     waits_.NotStalled();
     return;
   }
-  switch (waits_.Stalled(now, options_.recovery.cluster_timeout)) {
+  switch (waits_.Stalled(now, most_stall_)) {
     case LongWaits::Stall::kQuiet:
       break;
     case LongWaits::Stall::kSay:
       Emit(ClusterEvent::Kind::kWaiting, "",
            absl::StrCat("waiting for ", waiting_for, "; the job fails if that takes more than ",
-                        absl::FormatDuration(options_.recovery.cluster_timeout)));
+                        absl::FormatDuration(most_stall_)));
       break;
     case LongWaits::Stall::kTooLong:
       FailAll(WithDetail(
-          absl::UnavailableError(absl::StrCat("nothing could run for ",
-                                              absl::FormatDuration(waits_.stalled_for(now)),
-                                              "; waited for ", waiting_for)),
+          absl::UnavailableError(absl::StrCat(
+              "nothing could run for ",
+              absl::FormatDuration(absl::Trunc(waits_.stalled_for(now), absl::Milliseconds(100))),
+              "; waited for ", waiting_for)),
           {ErrorCause::kUnreachable, true, "", 0}));
   }
+}
+
+void Controller::LimitStalls(absl::Duration most) {
+  loop_.Post([this, most] {
+    most_stall_ = std::min(most_stall_, most);
+    const std::string waiting_for = WaitingFor();
+    if (waiting_for.empty() || !life_.started() || life_.ending()) return;
+    Emit(ClusterEvent::Kind::kWaiting, "",
+         absl::StrCat("still waiting for ", waiting_for, "; the job ends without if that takes ",
+                      "more than ", absl::FormatDuration(most_stall_)));
+  });
 }
 
 void Controller::WatchCheckpoint(absl::Duration now) {

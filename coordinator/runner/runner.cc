@@ -24,9 +24,6 @@ namespace {
 
 constexpr absl::Duration kProgressInterval = absl::Milliseconds(200);
 constexpr int kCountersEvery = 5;  // intervals
-// A checkpoint needs all PS; one that is lost just now comes back, or its shards go elsewhere.
-constexpr int kSaveAttempts = 60;
-constexpr absl::Duration kSaveAgain = absl::Seconds(1);
 // With streamed data: one that a worker trains on, one that it reads ahead, and one that is free.
 constexpr int64_t kGroupsPerWorker = 3;
 constexpr int64_t kMostQueued = 1 << 17;
@@ -300,8 +297,6 @@ int64_t JobRunner::total_steps() const {
   return job_.train.steps > 0 ? job_.train.steps : job_.train.epochs * dataset_.steps_per_epoch();
 }
 
-void JobRunner::Interrupt() { interrupted_.store(true); }
-
 Part JobRunner::FinalPart() const {
   return data().num_examples(Part::kTest) > 0 ? Part::kTest : job_.evaluate.part;
 }
@@ -318,27 +313,12 @@ absl::StatusOr<JobResult> JobRunner::Train() {
   const bool interrupted = interrupted_.load() && absl::IsCancelled(result.status());
   if (interrupted && saved_interrupted_) RETURN_IF_ERROR(*saved_interrupted_);
   if (interrupted && checkpointing_ && !saved_interrupted_) RETURN_IF_ERROR(SaveInterrupted());
-  return result;
-}
-
-absl::Status JobRunner::SaveCheckpoint() {
-  absl::Status saved;
-  for (int attempt = 0; attempt < kSaveAttempts; ++attempt) {
-    saved = checkpoints_->Save();
-    if (!absl::IsUnavailable(saved)) break;
-    absl::SleepFor(kSaveAgain);  // nothing tells when a recovery is over
+  // What it waited for did not come.
+  const auto detail = GetDetail(result.status());
+  if (interrupted_.load() && !result.ok() && detail && detail->cause == ErrorCause::kUnreachable) {
+    resumable_ = HasCheckpoint();
   }
-  return saved;
-}
-
-absl::Status JobRunner::SaveInterrupted() {
-  if (events_.on_progress) events_.on_progress({Progress::Phase::kCheckpointing});
-  const absl::Status saved = SaveCheckpoint();
-  resumable_ = saved.ok();
-  if (saved.ok()) return saved;
-  return Annotate(saved,
-                  "interrupted, and no checkpoint could be written; --resume goes on from "
-                  "the newest one there is");
+  return result;
 }
 
 int64_t JobRunner::ClosuresPerWorker() const {

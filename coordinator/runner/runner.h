@@ -134,7 +134,8 @@ class JobRunner {
   // them; Aborted when the loss is no longer a number, with the step; those of a closure, by
   // train.on_error.
   absl::StatusOr<JobResult> Train();
-  // After Train was interrupted: a checkpoint was written from which all goes on.
+  // After Train was interrupted: there is a checkpoint from which all goes on. Train's error is
+  // another one than Cancelled when it is an older one, because tasks that it needs are lost.
   bool resumable() const { return resumable_; }
   // What a trained model is measured on: the test part if there is one, else `evaluate.part`.
   Part FinalPart() const;
@@ -210,6 +211,8 @@ class JobRunner {
   void ReadCounters();
   absl::Status SaveCheckpoint();
   absl::Status SaveInterrupted();
+  // Whether there is one that a job could go on from.
+  bool HasCheckpoint() const;
   // The last evaluation and what the job shows; the model is what it will be.
   absl::Status Conclude(JobResult* result);
   absl::Status FillIn(JobResult* result);

@@ -1,0 +1,52 @@
+// How a job ends that is interrupted: with a checkpoint, or on an older one.
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "coordinator/core/controller.h"
+#include "coordinator/runner/runner.h"
+#include "runtime/base/status.h"
+
+namespace coxswain::runner {
+namespace {
+
+// A checkpoint needs all PS; one that is lost just now comes back, or its shards go elsewhere.
+constexpr int kSaveAttempts = 60;
+constexpr int kLastAttempts = 10;  // of an interrupted job
+// An interrupted job waits no longer for lost tasks than this.
+constexpr absl::Duration kInterruptPatience = absl::Seconds(10);
+constexpr absl::Duration kSaveAgain = absl::Seconds(1);
+
+}  // namespace
+
+void JobRunner::Interrupt() {
+  interrupted_.store(true);
+  // Who stops a job, with the machines that it runs on perhaps, waits for it a minute at most.
+  cluster_.controller()->LimitStalls(kInterruptPatience);
+}
+
+bool JobRunner::HasCheckpoint() const {
+  return checkpointing_ && (checkpoints_->found() || cluster_.Stats().checkpoints.written > 0);
+}
+
+absl::Status JobRunner::SaveCheckpoint() {
+  absl::Status saved;
+  for (int attempt = 0; attempt < (interrupted_ ? kLastAttempts : kSaveAttempts); ++attempt) {
+    saved = checkpoints_->Save();
+    if (!absl::IsUnavailable(saved)) break;
+    absl::SleepFor(kSaveAgain);  // nothing tells when a recovery is over
+  }
+  return saved;
+}
+
+absl::Status JobRunner::SaveInterrupted() {
+  if (events_.on_progress) events_.on_progress({Progress::Phase::kCheckpointing});
+  const absl::Status saved = SaveCheckpoint();
+  resumable_ = saved.ok() || (absl::IsUnavailable(saved) && HasCheckpoint());
+  if (saved.ok()) return saved;
+  return Annotate(saved,
+                  "interrupted, and no checkpoint could be written; --resume goes on from "
+                  "the newest one there is");
+}
+
+}  // namespace coxswain::runner

@@ -1,0 +1,83 @@
+// Jobs that are interrupted while the tasks that they need are lost.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "tests/integration/jobs.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("an interrupted job does not wait long for lost tasks, and tells how it goes on",
+          "[interrupted]") {
+  const DataFiles files;
+  const std::string checkpoints = files.Path("checkpoints");
+  const std::string job_file = WriteMatrixFactorization(files);
+  const auto train_on = [&](const Daemons& daemons, const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"train",
+                                        job_file,
+                                        "--cluster",
+                                        daemons.cluster_file(),
+                                        "--checkpoint-dir",
+                                        files.Path("checkpoints"),
+                                        "--set",
+                                        "checkpoint.every_steps=200",
+                                        "--set",
+                                        "train.epochs=",
+                                        "--set",
+                                        "train.steps=1000000000"};
+    command.insert(command.end(), more.begin(), more.end());
+    return CoxswainCommand(command);
+  };
+  struct Case {
+    const char* what;
+    const char* consistency;
+    std::function<void(Daemons&)> lose;
+  };
+  const std::vector<Case> cases = {
+      {"all workers", "{}", [](Daemons& d) { d.worker(0).Kill(SIGKILL); }},
+      {"all parameter servers", "{}", [](Daemons& d) { d.ps(0).Kill(SIGKILL); }},
+      {"parameter servers that hang", "{mode: sync, replicas: 2}",
+       [](Daemons& d) { d.ps(0).Kill(SIGSTOP); }},
+      {"all, as when the machines go", "{}",
+       [](Daemons& d) {
+         d.ps(0).Kill(SIGTERM);
+         d.worker(0).Kill(SIGTERM);
+       }},
+  };
+  const Case c = cases[static_cast<size_t>(GENERATE(range(0, 4)))];
+  CAPTURE(c.what);
+  Daemons daemons(files, 1, 1);
+  const std::string consistency = std::string("train.consistency=") + c.consistency;
+  Process job(train_on(daemons, {"--set", consistency}));
+  REQUIRE(job.WaitForError("checkpoint 1 written"));
+  c.lose(daemons);
+  job.Kill(SIGTERM);
+  const auto result = job.Wait();
+  CAPTURE(result.err);
+  CHECK(result.code == 75);
+  CHECK_THAT(result.err, Contains("resume with"));
+  // It does, elsewhere.
+  Daemons others(files, 1, 1);
+  Process resumed(train_on(others, {"--resume", "--set", consistency}));
+  REQUIRE(resumed.WaitForError(" written, "));
+  resumed.Kill(SIGTERM);
+  CHECK(resumed.Wait().code == 75);
+}
+
+TEST_CASE("a job that waits for its cluster says for whom, before it gives up", "[interrupted]") {
+  const DataFiles files;
+  const std::string nobody = "127.0.0.1:" + std::to_string(FreePort());
+  const std::string cluster =
+      files.Write("cluster.yaml", "ps: [\"" + nobody + "\"]\nworker: [\"127.0.0.1:1\"]\n");
+  Process job(CoxswainCommand({"train", WriteMatrixFactorization(files), "--cluster", cluster,
+                               "--connect-timeout", "300"}));
+  CHECK(job.WaitForError("waiting for the cluster: /job:ps/task:0 at " + nobody));
+  CHECK(job.WaitForError("gives up after 5m"));
+}
+
+}  // namespace
+}  // namespace coxswain
