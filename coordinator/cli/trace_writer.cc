@@ -35,6 +35,18 @@ bool Whole(const proto::TraceEvents& e) {
   return true;
 }
 
+// What stands in a span's "args". Tasks of an older version do not say all of it.
+std::string Arguments(const proto::TraceEvents& e, int i) {
+  std::string arguments = absl::StrFormat("\"closure\":%d,\"step\":%d", e.closure(i), e.step(i));
+  const auto add = [&](const char* name, const auto& values) {
+    if (values.size() != e.name_size() || values.Get(i) < 0) return;
+    absl::StrAppendFormat(&arguments, ",\"%s\":%d", name, values.Get(i));
+  };
+  add("staleness", e.staleness());
+  add("bytes", e.bytes());
+  return arguments;
+}
+
 // The coordinator stands first, then the workers.
 int SortIndex(const std::string& task) {
   if (absl::StartsWith(task, "/job:coordinator")) return 0;
@@ -122,12 +134,9 @@ absl::Status TraceWriter::Add(const core::Controller::TaskTrace& trace) {
   for (int i = 0; i < e.name_size(); ++i) {
     const std::string& track = e.tracks(static_cast<int>(e.track(i)));
     const int64_t start = e.start_us(i) + shift;
-    // Tasks of an older version do not say it.
-    const int64_t late = e.staleness_size() == e.name_size() ? e.staleness(i) : -1;
-    std::string event =
-        absl::StrFormat("{\"name\":%s,\"pid\":%d,\"ts\":%d,\"args\":{\"closure\":%d,\"step\":%d%s}",
-                        names[e.name(i)], task->pid, start, e.closure(i), e.step(i),
-                        late < 0 ? "" : absl::StrCat(",\"staleness\":", late));
+    const std::string arguments = Arguments(e, i);
+    const std::string event = absl::StrFormat("{\"name\":%s,\"pid\":%d,\"ts\":%d,\"args\":{%s}",
+                                              names[e.name(i)], task->pid, start, arguments);
     if (trace::IsThreadTrack(track)) {
       Write(absl::StrCat(event, ",\"ph\":\"X\",\"dur\":", e.duration_us(i),
                          ",\"tid\":", FindThread(task, track), "}"));
@@ -140,8 +149,7 @@ absl::Status TraceWriter::Add(const core::Controller::TaskTrace& trace) {
       const std::string rest =
           absl::StrFormat(",\"cat\":%s,\"id\":%d,\"pid\":%d,\"tid\":0,\"name\":%s", Quoted(track),
                           ++last_id_, task->pid, name);
-      Write(absl::StrFormat("{\"ph\":\"b\",\"ts\":%d,\"args\":{\"closure\":%d,\"step\":%d}%s}",
-                            start, e.closure(i), e.step(i), rest));
+      Write(absl::StrFormat("{\"ph\":\"b\",\"ts\":%d,\"args\":{%s}%s}", start, arguments, rest));
       Write(absl::StrFormat("{\"ph\":\"e\",\"ts\":%d%s}", start + e.duration_us(i), rest));
     }
     ++spans_;

@@ -156,7 +156,7 @@ class TheFakeDevice final : public FakeDevice {
   FakeDeviceStats stats() const override {
     return {to_device.load(),  to_host.load(),     from_devices.load(),
             ops.load(),        allocations.load(), static_cast<int64_t>(memory_->live_bytes()),
-            bytes_down.load(), bytes_up.load()};
+            bytes_down.load(), bytes_up.load(),    notifications.load()};
   }
   void Break() override { broken_.store(true); }
 
@@ -177,6 +177,7 @@ class TheFakeDevice final : public FakeDevice {
 
   std::atomic<int64_t> to_device{0}, to_host{0}, from_devices{0}, ops{0}, allocations{0};
   std::atomic<int64_t> bytes_down{0}, bytes_up{0};  // to the device, to the host
+  std::atomic<int64_t> notifications{0};
   FaultTable faults;
 
  private:
@@ -374,6 +375,7 @@ absl::Status FakeStream::WaitFor(DeviceStream* other) {
 }
 
 absl::Status FakeStream::Notify(Reached reached) {
+  ++device_->notifications;
   if (device_->notifies_early()) {
     RETURN_IF_ERROR(device_->Check());
     reached(absl::OkStatus());

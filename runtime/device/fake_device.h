@@ -41,6 +41,7 @@ struct FakeDeviceStats {
   int64_t allocations = 0;  // of its streams
   int64_t live_bytes = 0;
   int64_t bytes_to_device = 0, bytes_to_host = 0;
+  int64_t notifications = 0;  // that were asked for
 };
 
 class FakeDevice : public DeviceRuntime {

@@ -108,7 +108,7 @@ int64_t OutputTypes::inferred() const {
 
 absl::StatusOr<std::unique_ptr<DeviceRun>> DeviceRun::Start(
     absl::Span<const std::shared_ptr<device::DeviceRuntime>> devices,
-    const graph::Function* function) {
+    const graph::Function* function, trace::TraceRecorder* trace, const graph::StepInfo& step) {
   std::unique_ptr<DeviceRun> run(new DeviceRun(function));
   for (const auto& device : devices) {
     ASSIGN_OR_RETURN(std::shared_ptr<device::DeviceStream> stream, device->BorrowStream());
@@ -117,12 +117,14 @@ absl::StatusOr<std::unique_ptr<DeviceRun>> DeviceRun::Start(
     lane.stream = std::move(stream);
     ASSIGN_OR_RETURN(lane.fault, lane.stream->Allocate(sizeof(CoxFault)));
     RETURN_IF_ERROR(lane.stream->FillZero(lane.fault));
+    lane.trace = LaneTrace::Start(trace, step, device->device().index, lane.stream.get());
   }
   return run;
 }
 
 DeviceRun::~DeviceRun() {
   for (Lane& lane : lanes_) {
+    lane.trace.reset();
     // A device that is lost reads nothing more.
     for (const int borrower : lane.borrowers) {
       lane.stream->WaitFor(lanes_[static_cast<size_t>(borrower)].stream.get()).IgnoreError();
@@ -151,6 +153,7 @@ absl::Status DeviceRun::CopyToDevice(int device, absl::Span<const Tensor> host,
                                      env::ComputePool* pool, absl::Span<Tensor> outputs) {
   Lane& lane = lanes_[static_cast<size_t>(device)];
   lane.goes_on = true;
+  if (lane.trace != nullptr) lane.trace->EndComputing();
   RETURN_IF_ERROR(TakeRows(&lane, host, outputs));
   const size_t bytes = SlabBytes(host);
   if (std::none_of(host.begin(), host.end(), IsOnHost)) return absl::OkStatus();
@@ -168,7 +171,9 @@ absl::Status DeviceRun::CopyToDevice(int device, absl::Span<const Tensor> host,
                       static_cast<const char*>(host[i].raw()), host[i].bytes()});
   }
   CopyPieces(pieces, pool);
+  if (lane.trace != nullptr) lane.trace->Begin();
   RETURN_IF_ERROR(lane.stream->CopyToDevice(slab, pinned));
+  if (lane.trace != nullptr) lane.trace->EndCopy(trace::SpanKind::kCopyToGpu, bytes);
   lane.held.push_back(pinned);
   return absl::OkStatus();
 }
@@ -190,6 +195,7 @@ absl::Status DeviceRun::TakeRows(Lane* lane, absl::Span<const Tensor> tensors,
   for (const auto& stream : lane->device->row_streams()) {
     RETURN_IF_ERROR(lane->stream->WaitFor(stream.get()));
   }
+  if (lane->trace != nullptr) lane->trace->Begin();
   return absl::OkStatus();
 }
 
@@ -198,6 +204,7 @@ absl::Status DeviceRun::RunOp(int device, const device::DeviceOp& op, const grap
                               absl::Span<Tensor> outputs, const graph::StepInfo& step) {
   Lane& lane = lanes_[static_cast<size_t>(device)];
   lane.goes_on = true;
+  if (lane.trace != nullptr) lane.trace->OnOp();
   ASSIGN_OR_RETURN(const OutputTypes::Types made,
                    output_types->For(node, *function_->graph.registry(), inputs));
   const std::vector<TensorType>& types = *made;
@@ -220,6 +227,7 @@ absl::Status DeviceRun::CopyBetweenDevices(int from, int to, absl::Span<const Te
   Lane& source = lanes_[static_cast<size_t>(from)];
   Lane& target = lanes_[static_cast<size_t>(to)];
   target.goes_on = true;
+  if (target.trace != nullptr) target.trace->EndComputing();
   // The source may find a fault while the target copies: what is copied is how it is now.
   std::map<int, FaultCopy> faults = source.faults_of_others;
   FaultCopy& own = faults[from];
@@ -227,9 +235,12 @@ absl::Status DeviceRun::CopyBetweenDevices(int from, int to, absl::Span<const Te
   ASSIGN_OR_RETURN(own.fault, source.stream->Allocate(sizeof(CoxFault)));
   RETURN_IF_ERROR(source.stream->CopyOnDevice(own.fault, source.fault));
   RETURN_IF_ERROR(target.stream->WaitFor(source.stream.get()));
+  if (target.trace != nullptr) target.trace->Begin();
   source.borrowers.insert(to);
+  size_t bytes = 0;
   const auto copy = [&](const Buffer& original) -> absl::StatusOr<Buffer> {
     source.lent.push_back(original);
+    bytes += original.size();
     ASSIGN_OR_RETURN(Buffer made, target.stream->Allocate(original.size()));
     if (original.size() > 0) RETURN_IF_ERROR(target.stream->CopyOnDevice(made, original));
     return made;
@@ -246,6 +257,7 @@ absl::Status DeviceRun::CopyBetweenDevices(int from, int to, absl::Span<const Te
     ASSIGN_OR_RETURN(known.fault, copy(fault.fault));
     known.number = fault.number;
   }
+  if (target.trace != nullptr) target.trace->EndCopy(trace::SpanKind::kCopyBetweenGpus, bytes);
   return absl::OkStatus();
 }
 
@@ -279,13 +291,19 @@ absl::Status DeviceRun::CopyToHost(int device, absl::Span<const Tensor> tensors,
   }
   places.erase(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(tensors.size()));
   lane.held.push_back(pinned);  // the copy writes there, whatever becomes of the rest
+  LaneTrace::Copied copied;
+  if (lane.trace != nullptr) {
+    lane.trace->Begin();
+    copied = lane.trace->EndCopyWith(trace::SpanKind::kCopyFromGpu, bytes);
+  }
   RETURN_IF_ERROR(lane.stream->CopyToHost(pinned, slab));
   lane.goes_on = false;
   // What was copied down before is done when this is.
   return lane.stream->Notify([function = function_, made = std::move(made),
                               faults = std::move(places), fault_devices = std::move(fault_devices),
-                              held = std::exchange(lane.held, {}),
+                              held = std::exchange(lane.held, {}), copied = std::move(copied),
                               done = std::move(done)](absl::Status status) mutable {
+    if (status.ok() && copied) copied();
     for (size_t i = 0; status.ok() && i < faults.size(); ++i) {
       status = FaultStatus(*fault_devices[i], *function, faults[i]);
     }
@@ -295,6 +313,12 @@ absl::Status DeviceRun::CopyToHost(int device, absl::Span<const Tensor> tensors,
       done(std::move(status));
     }
   });
+}
+
+void DeviceRun::OnIdle() {
+  for (Lane& lane : lanes_) {
+    if (lane.trace != nullptr) lane.trace->EndComputing();
+  }
 }
 
 absl::Status DeviceRun::FaultStatus(const device::DeviceRuntime& device,

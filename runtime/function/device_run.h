@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "runtime/device/device_runtime.h"
+#include "runtime/function/lane_trace.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/kernel.h"
 
@@ -44,10 +45,12 @@ class OutputTypes {
 // devices.
 class DeviceRun {
  public:
-  // `devices` (at least one) and `function` must outlive it.
+  // `devices` (at least one), `function` and `trace` (null: none) must outlive it. The trace tells
+  // what was copied and computed when, and that it was for `step`, if it is on now.
   static absl::StatusOr<std::unique_ptr<DeviceRun>> Start(
       absl::Span<const std::shared_ptr<device::DeviceRuntime>> devices,
-      const graph::Function* function);
+      const graph::Function* function, trace::TraceRecorder* trace = nullptr,
+      const graph::StepInfo& step = {});
   ~DeviceRun();
 
   // Enqueues one copy for all of them. Threads of the pool help to bring much of it together. Rows
@@ -67,6 +70,8 @@ class DeviceRun {
   // before, naming the node. It does not come when this returns an error.
   using Done = absl::AnyInvocable<void(absl::StatusOr<std::vector<Tensor>>)>;
   absl::Status CopyToHost(int device, absl::Span<const Tensor> tensors, Done done);
+  // Nothing more is enqueued until something else has come: for the trace.
+  void OnIdle();
 
  private:
   // A lane's fault as it was once. A fault that was found stays, so that a newer one says all that
@@ -88,6 +93,7 @@ class DeviceRun {
     std::set<int> borrowers;                    // these lanes
     std::vector<Buffer> rows;                   // of row streams, that this one may still read
     bool goes_on = false;                       // was asked for more since what came up last
+    std::unique_ptr<LaneTrace> trace;           // null: there is none
   };
 
   explicit DeviceRun(const graph::Function* function) : function_(function) {}

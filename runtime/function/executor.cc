@@ -292,7 +292,8 @@ class ActiveRun {
 
   absl::Status Start(std::vector<Tensor> arguments) {
     if (!f_.devices_.empty()) {
-      ASSIGN_OR_RETURN(device_run_, DeviceRun::Start(f_.devices_, &f_.function_));
+      ASSIGN_OR_RETURN(device_run_,
+                       DeviceRun::Start(f_.devices_, &f_.function_, options_.trace, options_.step));
     }
     for (size_t i = 0; i < arguments.size(); ++i) {
       slots_[f_.argument_slots_[i]] = std::move(arguments[i]);
@@ -311,6 +312,10 @@ class ActiveRun {
   }
 
   bool HasReady() const { return !ready_.empty(); }
+  // Nothing is ready, until something has come.
+  void OnIdle() {
+    if (device_run_ != nullptr) device_run_->OnIdle();
+  }
   bool AllDone() const { return nodes_left_ == 0; }
   // Kernels to run, and work to enqueue on devices.
   int work_left() const { return work_left_; }
@@ -620,6 +625,7 @@ class AsyncRun : public std::enable_shared_from_this<AsyncRun> {
           Step(state_.PopReady());
         }
       }
+      state_.OnIdle();
       std::vector<Reply> replies;
       {
         absl::MutexLock lock(&mu_);

@@ -1,3 +1,4 @@
+// Kinds of spans with their names and tracks; then the recorder: its queue, and what leaves it.
 #include "runtime/trace/recorder.h"
 
 #include <map>
@@ -34,6 +35,14 @@ KindInfo InfoOf(SpanKind kind) {
       return {"call", "calls to ps:", true};
     case SpanKind::kGpu:
       return {"gpu", "steps on gpu:", true};
+    case SpanKind::kGpuCompute:
+      return {"compute", "computing on gpu:", true};
+    case SpanKind::kCopyToGpu:
+      return {"copy", "copies to gpu:", true};
+    case SpanKind::kCopyFromGpu:
+      return {"copy", "copies from gpu:", true};
+    case SpanKind::kCopyBetweenGpus:
+      return {"copy", "copies from other gpus to gpu:", true};
     case SpanKind::kSegment:
       return {"segment", kThreads, true};
     case SpanKind::kGather:
@@ -123,14 +132,15 @@ void TraceRecorder::Enable(bool enable) {
 }
 
 void TraceRecorder::Record(SpanKind kind, absl::Duration start, absl::Duration end,
-                           uint64_t closure, uint32_t step, uint32_t lane, int64_t staleness) {
+                           uint64_t closure, uint32_t step, uint32_t lane,
+                           const SpanDetails& details) {
   if (!enabled()) return;
   TraceSpan span;
   span.kind = kind;
   span.lane = OfThread(kind) ? ThreadLane() : lane;
   span.step = step;
   span.closure = closure;
-  span.staleness = staleness;
+  span.details = details;
   // Both ends are rounded down, so that what nests does so in microseconds too.
   span.start_us = absl::ToInt64Microseconds(start);
   span.duration_us = absl::ToInt64Microseconds(end) - span.start_us;
@@ -190,7 +200,8 @@ void TraceRecorder::Drain(size_t most, proto::TraceEvents* events) {
     events->add_duration_us(span.duration_us);
     events->add_closure(span.closure);
     events->add_step(span.step);
-    events->add_staleness(span.staleness);
+    events->add_staleness(span.details.staleness);
+    events->add_bytes(span.details.bytes);
   }
 }
 

@@ -28,6 +28,11 @@ enum class SpanKind : uint8_t {
   kCompute,  // thread: a stretch in which it works for one step, until it waits or is over
   kPsCall,   // a frame to a PS until its reply; lane: the PS
   kGpu,      // what a step has given to a GPU, until it comes up; lane: the GPU
+  // What a step's stream on a GPU does, one after the other; lane: the GPU.
+  kGpuCompute,
+  kCopyToGpu,
+  kCopyFromGpu,      // to the host
+  kCopyBetweenGpus,  // lane: the GPU that it goes to
   // PS.
   kSegment,         // thread: all that follows
   kGather,          // thread
@@ -48,6 +53,12 @@ enum class SpanKind : uint8_t {
   kOtherEvent,
 };
 
+// What spans of some kinds say beside their times. -1: of this one there is nothing to say.
+struct SpanDetails {
+  int64_t staleness = -1;  // of the gradients that it applies, see ps_server/staleness.h
+  int64_t bytes = -1;      // that it copies
+};
+
 struct TraceSpan {
   SpanKind kind = SpanKind::kClosure;
   uint32_t lane = 0;  // which of the group's tracks; of a thread's kinds it is filled in
@@ -55,7 +66,7 @@ struct TraceSpan {
   uint64_t closure = 0;  // 0: none
   int64_t start_us = 0;  // on the clock of Env::Monotonic
   int64_t duration_us = 0;
-  int64_t staleness = -1;  // of the gradients that it applies, see ps_server/staleness.h; -1: none
+  SpanDetails details;
 };
 
 class TraceRecorder {
@@ -75,7 +86,7 @@ class TraceRecorder {
   absl::Duration Now() const { return env_->Monotonic(); }
   // Does nothing when recording is off.
   void Record(SpanKind kind, absl::Duration start, absl::Duration end, uint64_t closure = 0,
-              uint32_t step = 0, uint32_t lane = 0, int64_t staleness = -1);
+              uint32_t step = 0, uint32_t lane = 0, const SpanDetails& details = {});
   void Instant(SpanKind kind);
 
   // Moves up to `most` spans out, with the clock as it is now and how many were dropped since the
@@ -114,11 +125,11 @@ class TraceScope {
   TraceScope& operator=(const TraceScope&) = delete;
 
   void set_kind(SpanKind kind) { kind_ = kind; }
-  void set_staleness(int64_t staleness) { staleness_ = staleness; }
+  void set_staleness(int64_t staleness) { details_.staleness = staleness; }
   // For one who may have lost the recorder when the scope ends.
   void End() {
     if (recorder_ == nullptr) return;
-    recorder_->Record(kind_, start_, recorder_->Now(), closure_, step_, 0, staleness_);
+    recorder_->Record(kind_, start_, recorder_->Now(), closure_, step_, 0, details_);
     recorder_ = nullptr;
   }
 
@@ -127,7 +138,7 @@ class TraceScope {
   SpanKind kind_;
   const uint64_t closure_;
   const uint32_t step_;
-  int64_t staleness_ = -1;
+  SpanDetails details_;
   absl::Duration start_;
 };
 

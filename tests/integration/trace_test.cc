@@ -17,6 +17,7 @@ struct Span {
   uint64_t closure = 0;
   uint32_t step = 0;
   int64_t staleness = -1;
+  int64_t bytes = -1;
 };
 
 // Spans by process ("/job:ps/task:0") and then by name; those of threads also by thread.
@@ -53,6 +54,7 @@ Trace ReadTrace(const std::string& path) {
     span.closure = event["args"]["closure"];
     span.step = event["args"]["step"];
     span.staleness = event["args"].value("staleness", int64_t{-1});
+    span.bytes = event["args"].value("bytes", int64_t{-1});
     if (phase == "b") {
       open[{pid, event["cat"], event["id"]}] = {name, span};
       continue;
@@ -225,6 +227,27 @@ TEST_CASE("a trace shows all tasks on one clock, and a step's calls beside the n
                                  files.Path("again.json"), "--set", "train.epochs=1"});
     REQUIRE(again.code == 0);
     CheckNesting(ReadTrace(files.Path("again.json")));
+  }
+}
+
+TEST_CASE("a trace of a job on GPUs shows each step's copies and what is computed between them",
+          "[trace]") {
+  const DataFiles files;
+  const std::string file = files.Path("trace.json");
+  const auto result = Coxswain({"train", WriteMatrixFactorization(files), "--in-process", "--trace",
+                                file, "--set", "train.device=gpu", "--set", "train.epochs=1"},
+                               {{"COXSWAIN_GPUS", "fake"}});
+  CAPTURE(result.err);
+  REQUIRE(result.code == 0);
+  const Trace trace = ReadTrace(file);
+  const auto& spans = trace.spans.at("/job:worker/task:0");
+  for (const std::string track : {"copies to gpu:0", "copies from gpu:0", "computing on gpu:0"}) {
+    CAPTURE(track);
+    REQUIRE(spans.count(track) == 1);
+    CHECK(spans.at(track).size() >= spans.at("step").size());
+    CheckWithin(spans.at(track), spans.at("step"));
+    const bool copies = track.rfind("copies", 0) == 0;
+    for (const Span& span : spans.at(track)) CHECK((span.bytes > 0) == copies);
   }
 }
 

@@ -169,6 +169,7 @@ core::Controller::TaskTrace MakeTrace(const std::string& task, int64_t ahead_us)
     trace.events.add_duration_us(i == 2 ? 0 : 7);
     trace.events.add_closure(9);
     trace.events.add_step(i);
+    trace.events.add_bytes(i == 3 ? 4096 : -1);
   }
   return trace;
 }
@@ -193,7 +194,9 @@ TEST_CASE("a trace is JSON with every span on the coordinator's clock", "[trace]
     CHECK(event["ts"] == (phase == "e" ? 47 : 40));
     if (phase == "X") CHECK(event["dur"] == 7);
     if (phase == "X") CHECK(event["name"] == "a \"name\"");
-    if (phase != "e") CHECK(event["args"]["closure"] == 9);
+    if (phase == "e") continue;
+    CHECK(event["args"]["closure"] == 9);
+    CHECK(event["args"].value("bytes", -1) == (event["args"]["step"] == 3 ? 4096 : -1));
   }
   CHECK(phases["X"] == 2);
   CHECK(phases["i"] == 2);
