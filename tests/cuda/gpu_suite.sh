@@ -11,10 +11,11 @@
 #   racecheck
 #   job        2 PS x 2 workers on planted clicks, with kills: each update applied once
 #   tables     the same with the tables in the GPU's memory
+#   hash       the same with hash tables there
 #   quality    their AUC against that of the CPU without kills: within what another seed changes
 #
-# Without a GPU it says so and tests nothing. COXSWAIN_GPUS=fake runs the parts job, tables and
-# quality on a fake GPU, and says that, too. Exit codes: 0: all parts passed, or there is no GPU; 1: a part
+# Without a GPU it says so and tests nothing. COXSWAIN_GPUS=fake runs the parts job, tables, hash
+# and quality on a fake GPU, and says that, too. Exit codes: 0: all parts passed, or there is no GPU; 1: a part
 # failed, or could not be run on the card that is here.
 set -uo pipefail
 
@@ -22,11 +23,14 @@ bin=$1 plugin=$2 folder=$3
 readonly bin plugin folder
 readonly noise=0.02  # of the AUC: runs of the job on 16 threads of a CPU differ by 0.009
 declare -A result=([ops]='not run' [memcheck]='not run' [racecheck]='not run' [job]='not run'
-  [tables]='not run' [quality]='not run')
+  [tables]='not run' [hash]='not run' [quality]='not run')
+readonly jobs=(job tables hash)  # parts that train with kills
 readonly wanted_kills=4  # those of write_job
-incomplete=0 cpu_auc=null
-declare -A auc=([job]=null [tables]=null) applied=([job]=null [tables]=null)
-declare -A scheduled=([job]=null [tables]=null) kills=([job]=null [tables]=null)
+incomplete=0 cpu_auc=null job_seconds=120
+declare -A auc applied scheduled kills
+for name in "${jobs[@]}"; do
+  auc[$name]=null applied[$name]=null scheduled[$name]=null kills[$name]=null
+done
 
 say() { printf '==> %s\n' "$*"; }
 
@@ -56,7 +60,7 @@ number() {
 find_card() {
   card=''
   if [[ ${COXSWAIN_GPUS:-} == fake* ]]; then
-    card='a fake GPU'
+    card='a fake GPU' job_seconds=400  # it computes on the CPU
   elif [[ -e $plugin ]] && command -v nvidia-smi >/dev/null; then
     card=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)
   fi
@@ -117,23 +121,25 @@ train_job() {
   cpu_auc=$(number "$folder/cpu.json" auc)
   train_with_kills job cpu
   train_with_kills tables gpu
+  train_with_kills hash gpu --set dataset.hash_buckets=0
   result[quality]=passed
   local name
-  for name in job tables; do
+  for name in "${jobs[@]}"; do
     if ! awk -v a="${auc[$name]}" -v b="$cpu_auc" -v most="$noise" \
       'BEGIN { d = a - b; exit !(a + 0 > 0.5 && b + 0 > 0.5 && d <= most && -d <= most) }'; then
       result[quality]=failed
     fi
   done
-  say "AUC on the GPU, with kills: ${auc[job]}, with tables there ${auc[tables]};" \
-    "on the CPU, without: $cpu_auc"
+  say "AUC on the GPU, with kills: ${auc[job]}, with tables there ${auc[tables]}," \
+    "hash tables ${auc[hash]}; on the CPU, without: $cpu_auc"
 }
 
-# train_with_kills PART DEVICE: with tables in the memory of that device.
+# train_with_kills PART DEVICE [OPTION...]: with tables in the memory of that device.
 train_with_kills() {
-  local name=$1 report=$folder/$1.json
-  part "$name" 120 "$bin/coxswain" train "$folder/job.yaml" --local 2x2 --set train.device=gpu \
-    --set parameter_servers.table_device="$2" \
+  local name=$1 device=$2 report=$folder/$1.json
+  shift 2
+  part "$name" "$job_seconds" "$bin/coxswain" train "$folder/job.yaml" --local 2x2 --set train.device=gpu \
+    --set parameter_servers.table_device="$device" "$@" \
     --chaos "$folder/faults.yaml" --chaos-dir "$folder/run-$name" \
     --checkpoint-dir "$folder/run-$name/checkpoints" --checkpoint-every 1 --report "$report"
   applied[$name]=$(number "$report" applied) scheduled[$name]=$(number "$report" scheduled)
@@ -154,11 +160,11 @@ write_report() {
   {
     printf '{\n'
     if [[ -n $card ]]; then printf '  "card": "%s",\n' "$card"; else printf '  "card": null,\n'; fi
-    for name in ops memcheck racecheck job tables quality; do
+    for name in ops memcheck racecheck "${jobs[@]}" quality; do
       printf '  "%s": "%s",\n' "$name" "${result[$name]}"
     done
     printf '  "auc_cpu": %s,\n' "$cpu_auc"
-    for name in job tables; do
+    for name in "${jobs[@]}"; do
       printf '  "%s_with_kills": {"auc": %s, "updates_applied": %s, "updates_scheduled": %s, ' \
         "$name" "${auc[$name]}" "${applied[$name]}" "${scheduled[$name]}"
       printf '"kills": %s},\n' "${kills[$name]}"
@@ -171,9 +177,9 @@ write_report() {
 
 mkdir -p "$folder"
 # Of an earlier run; nothing else that may lie there.
-rm -rf "${folder:?}"/run-{job,tables}
-rm -f "$folder"/{ops,memcheck,racecheck,job,tables,cpu}.log
-rm -f "$folder"/{cpu,job,tables,report}.json
+rm -rf "${folder:?}"/run-{job,tables,hash}
+rm -f "$folder"/{ops,memcheck,racecheck,job,tables,hash,cpu}.log
+rm -f "$folder"/{cpu,job,tables,hash,report}.json
 find_card
 if [[ -z $card ]]; then
   say "no GPU here (or no plugin, or no nvidia-smi): nothing is tested"
