@@ -2,7 +2,7 @@
 //
 //   coxswain-bench step [SHAPE...] [--cluster C...] [--seconds S] [--pack K] [--in-flight K] ...
 //   coxswain-bench pull-push [SHAPE] [--seconds S] [--json [FILE]]
-//   coxswain-bench gpu [--compute C] [--seconds S] [--json [FILE]]
+//   coxswain-bench gpu [CASE...] [--compute C] [--seconds S] [--json [FILE]]
 //   coxswain-bench heap [SHAPE...] [--seconds S]
 //   coxswain-bench matmul [--batch N] [--in N] [--out N] [--cluster C...] [--seconds S]
 //   coxswain-bench plot STEP.json --out FILE.svg

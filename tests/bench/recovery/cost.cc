@@ -5,16 +5,19 @@
 #include <filesystem>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/api/task_statuses.h"
+#include "coordinator/local/local_tasks.h"
 #include "coxswain/checkpoint.h"
 #include "coxswain/cluster_coordinator.h"
 #include "protos/control.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/ledger.h"
+#include "tests/bench/recovery/fire.h"
 #include "tests/bench/step/step_function.h"
 
 namespace coxswain {
@@ -30,26 +33,37 @@ class Job {
     options.closures_in_flight = bench.in_flight;
     options.threads = bench.threads;
     if (!log) options.recovery.max_log_closures = 0;
-    ASSIGN_OR_RETURN(Cluster cluster,
-                     Cluster::Local(bench.cluster.ps, bench.cluster.workers, options));
-    strategy_.emplace(cluster);
+    ASSIGN_OR_RETURN(const Cluster cluster, StartCluster(bench, options));
+    strategy_.emplace(cluster, ParameterServerStrategy::Options{.device = bench.device});
     ASSIGN_OR_RETURN(step_, DefineStep(bench.shape, &*strategy_));
     CoordinatorOptions bounded;
     bounded.queue_size = 100;
     coordinator_.emplace(*strategy_, bounded);
     return Train(1.5).status();
   }
-  // Steps a second over about `seconds` seconds.
-  absl::StatusOr<double> Train(double seconds) {
+  // Steps a second over about `seconds` seconds, in which so many workers are killed, and started
+  // again at once.
+  absl::StatusOr<double> Train(double seconds, int kills = 0) {
     const absl::Time begin = absl::Now();
     int64_t steps = 0;
-    for (; absl::Now() - begin < absl::Seconds(seconds); ++steps) coordinator_->Schedule(step_);
+    std::thread feeder([&] {
+      for (; absl::Now() - begin < absl::Seconds(seconds); ++steps) coordinator_->Schedule(step_);
+    });
+    absl::Status killed;
+    for (int kill = 0; kill < kills && killed.ok(); ++kill) {
+      absl::SleepFor(begin + absl::Seconds(seconds * (kill + 0.5) / kills) - absl::Now());
+      killed = KillNext();
+    }
+    feeder.join();
+    RETURN_IF_ERROR(killed);
     RETURN_IF_ERROR(coordinator_->Join());
     scheduled_ += steps;
     return static_cast<double>(steps) / Seconds(absl::Now() - begin);
   }
   const Cluster& cluster() const { return strategy_->cluster(); }
   int64_t scheduled() const { return scheduled_; }
+  int64_t kills() const { return kills_; }
+  int64_t retried() const { return static_cast<int64_t>(coordinator_->stats().retried); }
   // Of the shard that is farthest from `scheduled`; counts the shards.
   int64_t Applied(int64_t* shards) const {
     int64_t farthest = scheduled_;
@@ -64,10 +78,35 @@ class Job {
   }
 
  private:
+  // Of daemons that this can kill, where it is to do so.
+  absl::StatusOr<Cluster> StartCluster(const CostBench& bench, ClusterOptions options) {
+    if (bench.kills == 0) {
+      return Cluster::Local(bench.cluster.ps, bench.cluster.workers, options);
+    }
+    ASSIGN_OR_RETURN(const std::string directory, local::ProgramDirectory());
+    const int threads =
+        bench.threads > 0 ? bench.threads : local::ThreadsPerWorker(bench.cluster.workers);
+    ASSIGN_OR_RETURN(
+        FireDaemons daemons,
+        FireDaemons::Start(bench.cluster.ps, bench.cluster.workers, threads, directory));
+    daemons_.emplace(std::move(daemons));
+    options.insecure = true;
+    options.recovery.cluster_timeout = absl::Seconds(60);
+    return Cluster::Connect(daemons_->config(), options);
+  }
+  // Each worker in its turn.
+  absl::Status KillNext() {
+    const int worker = static_cast<int>(kills_++ % strategy_->cluster().num_workers());
+    RETURN_IF_ERROR(daemons_->KillWorker(worker));
+    return daemons_->RestartWorker(worker);
+  }
+
+  std::optional<FireDaemons> daemons_;
   std::optional<ParameterServerStrategy> strategy_;
   RemoteFunction step_;
   std::optional<ClusterCoordinator> coordinator_;
   int64_t scheduled_ = 0;
+  int64_t kills_ = 0;
 };
 
 // Microseconds that a ledger takes for one update, its trimming included.
@@ -101,7 +140,7 @@ absl::StatusOr<CostFigures> MeasureCost(const CostBench& bench) {
   CheckpointStats timed;
   for (int turn = 0; turn < bench.turns; ++turn) {
     const CheckpointStats before = with.cluster().Stats().checkpoints;
-    ASSIGN_OR_RETURN(const double rate, with.Train(bench.seconds));
+    ASSIGN_OR_RETURN(const double rate, with.Train(bench.seconds, bench.kills));
     const CheckpointStats after = with.cluster().Stats().checkpoints;
     f.with.push_back(rate);
     timed.written += after.written - before.written;
@@ -122,6 +161,8 @@ absl::StatusOr<CostFigures> MeasureCost(const CostBench& bench) {
   int64_t others = 0;
   f.applied = with.Applied(&f.shards) + without.Applied(&others);
   f.scheduled = with.scheduled() + without.scheduled();
+  f.kills = with.kills();
+  f.retried = with.retried();
   f.ledger_us_per_step = LedgerMicroseconds() * static_cast<double>(f.shards);
   std::error_code ignored;
   std::filesystem::remove_all(options.directory, ignored);

@@ -1,5 +1,5 @@
-// What the guarantees cost a step while nothing fails: the same job with and without the log of
-// closures and checkpoints, by turns.
+// What the guarantees cost a step: the same job with and without the log of closures and
+// checkpoints, by turns; while nothing fails, or with workers that are killed.
 //
 // The ledger of the shards cannot be switched off; its share is measured by itself.
 #pragma once
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coxswain/strategy.h"
 #include "tests/bench/step/measure.h"
 
 namespace coxswain {
@@ -23,6 +24,8 @@ struct CostBench {
   int turns = 5;            // of each kind
   std::string checkpoints;  // an existing directory; what is written there is removed
   bool whole = false;       // all rows each time
+  int kills = 0;            // of workers, in each turn with the guarantees
+  DeviceChoice device = DeviceChoice::kAuto;
 };
 
 struct CostFigures {
@@ -38,6 +41,8 @@ struct CostFigures {
   double ledger_us_per_step = 0;
   int64_t shards = 0;
   int64_t scheduled = 0, applied = 0;  // of both jobs; applied as in RecoveryFigures
+  int64_t kills = 0;                   // of all turns
+  int64_t retried = 0;                 // closures that ran again
 };
 
 // Errors: as MeasureRecovery.

@@ -1,45 +1,15 @@
 #include "tests/bench/recovery/recovery_command.h"
 
-#include <stdlib.h>
-
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "tests/bench/recovery/recovery_report.h"
+#include "tests/bench/scratch.h"
 
 namespace coxswain {
-namespace {
-
-// A directory that goes away with the object.
-class Scratch {
- public:
-  absl::Status Make(const std::string& parent) {
-    std::error_code error;
-    const std::filesystem::path base = parent.empty() ? std::filesystem::temp_directory_path(error)
-                                                      : std::filesystem::path(parent);
-    std::string name = (std::filesystem::absolute(base, error) / "coxswain-bench-XXXXXX").string();
-    if (error || mkdtemp(name.data()) == nullptr) {
-      return absl::InternalError(absl::StrCat("cannot make a directory in ", base.string()));
-    }
-    path_ = name;
-    return absl::OkStatus();
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-}  // namespace
 
 CLI::App* AddRecoveryCommand(CLI::App* app, RecoveryFlags* flags) {
   CLI::App* c = app->add_subcommand(
@@ -67,6 +37,9 @@ CLI::App* AddRecoveryCommand(CLI::App* app, RecoveryFlags* flags) {
   c->add_option("--every", flags->every, "with --cost: seconds between checkpoints")
       ->check(CLI::PositiveNumber);
   c->add_flag("--whole", flags->whole, "with --cost: checkpoints of all rows, none incremental");
+  c->add_option("--kills", flags->kills,
+                "with --cost: of workers, in each turn with the guarantees")
+      ->check(CLI::Range(0, 1000));
   return c;
 }
 
@@ -91,7 +64,7 @@ absl::Status RunRecovery(const RecoveryFlags& flags, WriteText write) {
   std::string text, json;
   if (flags.cost) {
     CostBench bench{shape,         cluster,      flags.in_flight, flags.threads, flags.every,
-                    flags.seconds, flags.repeat, scratch.path(),  flags.whole};
+                    flags.seconds, flags.repeat, scratch.path(),  flags.whole,   flags.kills};
     ASSIGN_OR_RETURN(const CostFigures figures, MeasureCost(bench));
     text = CostTable(bench, figures);
     json = CostJson(bench, figures);

@@ -19,6 +19,7 @@ struct RecoveryFlags {
   double seconds = 20;  // with cost: of each turn
   double every = 10;    // with cost: between checkpoints
   bool whole = false;
+  int kills = 0;  // with cost: in each turn
   double before = 4, down = 3, after = 5;
   std::string directory;   // for checkpoints; empty: a temporary one
   std::string json;        // "-": standard output

@@ -27,6 +27,12 @@ Spread SpreadOf(std::vector<double> values) {
 
 std::string System() { return absl::StrCat("coxswain ", kVersion); }
 
+// Of training, by what a turn with kills was slower; 0 without kills.
+double SecondsOfAKill(const CostBench& bench, const CostFigures& f) {
+  if (bench.kills == 0) return 0;
+  return (1 - SpreadOf(f.ratios).median) * bench.seconds / bench.kills;
+}
+
 std::string MiB(int64_t bytes) {
   return absl::StrFormat("%.1f", static_cast<double>(bytes) / (1 << 20));
 }
@@ -144,13 +150,20 @@ std::string CostTable(const CostBench& bench, const CostFigures& f) {
     absl::StrAppendFormat(&out, "  %-60s %9.*f %9.*f %9.*f\n", what, digits, s.median, digits,
                           s.least, digits, s.most);
   };
-  line(absl::StrFormat("steps a second with log and a checkpoint every %.0f s", bench.every), 1,
-       with);
+  line(absl::StrFormat("steps a second with log and a checkpoint every %.0f s%s", bench.every,
+                       f.kills > 0 ? ", and kills" : ""),
+       1, with);
   line("steps a second without", 1, without);
   line("ratio, by pairs of turns", 4, ratio);
   absl::StrAppendFormat(
       &out, "  %d checkpoints of %s MiB, %.2f s each, stall of a PS %.2f ms each\n", f.checkpoints,
       MiB(f.checkpoint_bytes), f.checkpoint_seconds, f.checkpoint_stall_ms);
+  if (f.kills > 0) {
+    absl::StrAppendFormat(
+        &out,
+        "  %d kills of workers, %d closures ran again; %.2f s of training lost for each kill\n",
+        f.kills, f.retried, SecondsOfAKill(bench, f));
+  }
   absl::StrAppendFormat(&out,
                         "  the ledgers, in both: %.2f us of CPU time a step (%d shards)\n"
                         "  steps scheduled %d, applied %d\n",
@@ -179,6 +192,10 @@ std::string CostJson(const CostBench& bench, const CostFigures& f) {
                       {"checkpoint_seconds", Round(f.checkpoint_seconds, 4)},
                       {"checkpoint_stall_ms", Round(f.checkpoint_stall_ms, 3)},
                       {"ledger_us_per_step", Round(f.ledger_us_per_step, 3)},
+                      {"kills", f.kills},
+                      {"retried", f.retried},
+                      {"seconds_lost_for_each_kill", Round(SecondsOfAKill(bench, f), 4)},
+                      {"device", bench.device == DeviceChoice::kGpu ? "gpu" : "auto"},
                       {"scheduled", f.scheduled},
                       {"applied", f.applied}}};
   return json.dump(2) + "\n";

@@ -68,6 +68,7 @@ Json ToJsonObject(const Figures& f) {
                  {"worker_waiting_share", Round(f.waiting, 4)},
                  {"compute", NameOf(f.options.compute)},
                  {"tables", f.options.tables_on_gpu ? "gpu" : "cpu"},
+                 {"hash_tables", !f.shape.tables.empty() && f.shape.tables[0].hash},
                  {"wire", f.options.wire_bf16 ? "bf16" : "f32"},
                  {"transport", f.cluster.transport()}};
   if (f.cluster.in_process) {

@@ -15,6 +15,7 @@ struct TableShape {
   int64_t rows = 0;
   int64_t dim = 0;
   int64_t slots = 1;  // ids of each example
+  bool hash = false;  // a hash table, for ids below `rows`
 };
 
 struct StepShape {

@@ -54,6 +54,8 @@ class StepMaker {
     for (const TableShape& table : shape_.tables) {
       TableOptions options;
       options.rows = table.rows;
+      // Shards may differ in how many ids they get: none is to evict rows.
+      if (table.hash) options.hash = HashTableOptions{.max_rows = 2 * table.rows};
       options.dim = table.dim;
       options.initializer = UniformInit(-0.05, 0.05, 1);
       options.optimizer = table_optimizer_;
