@@ -271,6 +271,8 @@ class Controller {
   void OnPsDown(int ps, const absl::Status& status);
   bool AllPsUp() const;
   void TryRecover();
+  void FailIfNothingComesBack();
+  bool HasUpdatesToLose() const;
   void BeginRecovery(const PsRecovery::Decision& decision);
   absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
   // Sets all PS up again: shards that go back get their state at `point`, the others keep theirs.

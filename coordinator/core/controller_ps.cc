@@ -93,7 +93,10 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
 
 void Controller::TryRecover() {
   if (looks_before_recovery_ || !life_.failed().ok()) return;
-  if (!recovery_.Decide(env_->Monotonic(), tasks_.PsThere())) return;
+  if (!recovery_.Decide(env_->Monotonic(), tasks_.PsThere())) {
+    FailIfNothingComesBack();
+    return;
+  }
   looks_before_recovery_ = true;
   UnlessTakenOver([this] {
     looks_before_recovery_ = false;
@@ -103,6 +106,18 @@ void Controller::TryRecover() {
     }
   });
 }
+
+// Without any PS there is nothing to restore shards on. Where nothing could be restored either,
+// only those that are lost can bring the values back, if it was the network that failed. A job that
+// has trained waits for them longer than one that only asks a model, which is cheap to begin again.
+void Controller::FailIfNothingComesBack() {
+  if (!tasks_.PsThere().empty() || !recovery_.TimeIsOver(env_->Monotonic())) return;
+  if (HasUpdatesToLose()) return;
+  if (const auto point = ChooseRestorePoint(); !point.ok()) FailAll(point.status());
+}
+
+// Of those that no checkpoint has.
+bool Controller::HasUpdatesToLose() const { return !closures_.log().entries().empty(); }
 
 absl::StatusOr<const RestorePoint*> Controller::ChooseRestorePoint() const {
   RestorePoints::Need need;
@@ -120,8 +135,10 @@ absl::StatusOr<const RestorePoint*> Controller::ChooseRestorePoint() const {
       absl::DataLossError(absl::StrCat(
           "the rows of ", recovery_.ToString(env_->Monotonic()),
           " cannot be had again: ", point.status().message(),
-          checkpoints_.points().empty() ? "; checkpoints (--checkpoint-dir) bring them back" : "")),
-      {ErrorCause::kUnknown, false, "", 0});
+          !HasUpdatesToLose()             ? "; start what is missing, and begin again"
+          : checkpoints_.points().empty() ? "; checkpoints (--checkpoint-dir) bring them back"
+                                          : "")),
+      {ErrorCause::kTaskLost, false, tasks_.ps()[recovery_.first_lost()]->name(), 0});
 }
 
 void Controller::BeginRecovery(const PsRecovery::Decision& decision) {

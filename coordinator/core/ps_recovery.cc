@@ -24,14 +24,19 @@ bool PsRecovery::Intact(int ps) {
   return true;
 }
 
+bool PsRecovery::TimeIsOver(absl::Duration now) const {
+  return phase_ == Phase::kWaiting &&
+         std::all_of(lost_.begin(), lost_.end(), [&](const auto& lost) {
+           return lost.second.up || now - lost.second.since >= return_timeout_;
+         });
+}
+
 std::optional<PsRecovery::Decision> PsRecovery::Decide(absl::Duration now,
                                                        const std::set<int>& there) const {
-  if (phase_ != Phase::kWaiting || there.empty()) return std::nullopt;
+  if (there.empty() || !TimeIsOver(now)) return std::nullopt;
   Decision decision;
   for (const auto& [ps, task] : lost_) {
-    if (task.up) continue;
-    if (now - task.since < return_timeout_) return std::nullopt;
-    decision.gone.insert(ps);
+    if (!task.up) decision.gone.insert(ps);
   }
   return decision;
 }

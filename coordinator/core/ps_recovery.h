@@ -28,7 +28,8 @@ class PsRecovery {
   bool begun() const { return begun_; }
   bool IsLost(int ps) const { return lost_.count(ps) > 0; }
   int lost() const { return static_cast<int>(lost_.size()); }
-  absl::Duration since() const { return since_; }  // of the first loss
+  int first_lost() const { return lost_.begin()->first; }  // when one is lost
+  absl::Duration since() const { return since_; }          // of the first loss
 
   void Lost(int ps, absl::Duration now);
   // The PS is back, without its shards.
@@ -40,6 +41,8 @@ class PsRecovery {
   struct Decision {
     std::set<int> gone;  // given up: their shards go to others
   };
+  // Whether PS are waited for, and each of them is back or its time is over.
+  bool TimeIsOver(absl::Duration now) const;
   // Whether shards can be restored now. `there`: all PS that are up.
   std::optional<Decision> Decide(absl::Duration now, const std::set<int>& there) const;
   // When to call Decide again, if nothing happens: when the time of the last lost PS is over.

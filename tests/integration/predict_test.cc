@@ -57,8 +57,9 @@ struct Trained {
     }
     files.Write("table.csv", training);
     test_file = files.Write("test.csv", test);
-    const auto trained = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model,
-                                   "--set", "split={test_path: test.csv}"});
+    const auto trained =
+        Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model, "--set",
+                  "split={test_path: test.csv}", "--set", "checkpoint.ps_return_seconds=0.5"});
     INFO(trained.err);
     REQUIRE(trained.code == 0);
   }
@@ -651,29 +652,34 @@ TEST_CASE("predict: each row has its line, once and in its place, though workers
 TEST_CASE("predict: a lost parameter server or Ctrl-C leaves no half file", "[predict]") {
   signal(SIGPIPE, SIG_IGN);
   const Trained t;
-  for (const bool lost : {true, false}) {
-    CAPTURE(lost);
+  enum Case { kBackWithNothing, kStaysAway, kCtrlC };
+  for (const Case what : {kBackWithNothing, kStaysAway, kCtrlC}) {
+    CAPTURE(what);
     Daemons daemons(t.files, 1, 1);
-    const std::string input = t.files.Path(absl::StrCat("pipe", lost));
-    fs::create_directory(t.files.Path(absl::StrCat("out", lost)));
-    const std::string output = t.files.Path(absl::StrCat("out", lost, "/lines.csv"));
+    const std::string input = t.files.Path(absl::StrCat("pipe", what));
+    fs::create_directory(t.files.Path(absl::StrCat("out", what)));
+    const std::string output = t.files.Path(absl::StrCat("out", what, "/lines.csv"));
     Rows rows(input);
     Process predict(Predicting(t, input, output, daemons));
     rows.Open();
     const std::string some = ManyRows(0, kHalf);
     REQUIRE(rows.Write(absl::StrCat(kHeader, some)));
-    if (lost) {
-      daemons.ps(0).Kill(SIGKILL);
-      daemons.RestartPs(0);  // it has nothing of the model any more
-    } else {
+    if (what == kCtrlC) {
       predict.Kill(SIGINT);
+    } else {
+      daemons.ps(0).Kill(SIGKILL);
+      if (what == kBackWithNothing) daemons.RestartPs(0);
     }
     for (int i = 0; i < 1000 && rows.Write(some); ++i) {
     }
     rows.Close();
     const auto result = predict.Wait(absl::Seconds(120));
     CAPTURE(result.err);
-    CHECK(result.code == (lost ? 3 : 130));
+    CHECK(result.code == (what == kCtrlC ? 130 : 3));
+    if (what != kCtrlC) {
+      CHECK_THAT(result.err, Contains("the rows of /job:ps/task:0 (") &&
+                                 Contains("; start what is missing, and begin again"));
+    }
     CHECK(fs::is_empty(fs::path(output).parent_path()));
   }
 }

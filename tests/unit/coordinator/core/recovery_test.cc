@@ -36,6 +36,8 @@ TEST_CASE("a lost PS is given up after a while, if there is another", "[recovery
   PsRecovery r(absl::Seconds(10));
   r.Lost(0, absl::Seconds(100));
   CHECK(r.Deadline() == absl::Seconds(110));
+  CHECK_FALSE(r.TimeIsOver(absl::Seconds(109)));
+  CHECK(r.TimeIsOver(absl::Seconds(110)));
   CHECK_FALSE(r.Decide(absl::Seconds(110), {}));  // nobody to take its shards
   const auto decision = r.Decide(absl::Seconds(110), {1});
   REQUIRE(decision);
