@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -8,6 +10,7 @@
 #include "coordinator/cli/interrupt.h"
 #include "runtime/base/logging.h"
 #include "runtime/data/names.h"
+#include "runtime/data/store_calls.h"
 #include "runtime/env/process_limits.h"
 
 namespace {
@@ -21,7 +24,7 @@ constexpr char kFooter[] =
     "  2    wrong usage, configuration or data, all that is found before training; an output that\n"
     "       would cost a file; an evaluation of rows that may have been trained on\n"
     "  3    the job failed, or its model could not be saved where it should be; a promise was\n"
-    "       broken under --chaos; a file is damaged\n"
+    "       broken under --chaos; a file is damaged; a store does not answer\n"
     "  4    the cluster could not be reached in time, or another job holds it or the directory of\n"
     "       checkpoints\n"
     "  75   interrupted by Ctrl-C or SIGTERM after writing a checkpoint, or with --resume before\n"
@@ -129,8 +132,13 @@ int main(int argc, char** argv) {
     app.exit(e);  // prints the help that was asked for
     return Finish(coxswain::cli::kExitDone);
   }
-  const int code = run();
+  int code = run();
   // A job's results are its model and its report: what it prints is news of them.
   const bool prints_news = app.got_subcommand("train") || app.got_subcommand("chaos");
-  return prints_news ? code : Finish(code);
+  if (!prints_news) code = Finish(code);
+  if (coxswain::data::StoreCallsRun()) {  // nobody waits for them
+    std::fflush(nullptr);
+    _exit(code);
+  }
+  return code;
 }

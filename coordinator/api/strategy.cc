@@ -16,6 +16,7 @@
 #include "kernels/compute.h"
 #include "kernels/fuse_layers.h"
 #include "kernels/read_averages.h"
+#include "runtime/base/mistake.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset.h"
@@ -25,16 +26,6 @@
 #include "runtime/data/stream/index_file.h"
 
 namespace coxswain {
-namespace {
-
-// What is wrong with the files or the spec is for the user to mend; a disk that fails is not.
-absl::Status AsMistake(const absl::Status& status) {
-  if (absl::IsUnavailable(status) || absl::IsInternal(status) || GetDetail(status)) return status;
-  return WithDetail(status, {ErrorCause::kConfiguration, false, "", 0});
-}
-
-}  // namespace
-
 uint64_t NextStrategyNumber() {
   static std::atomic<uint64_t> last{0};
   return ++last;

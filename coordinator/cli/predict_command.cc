@@ -24,6 +24,7 @@
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/row_blocks.h"
+#include "runtime/data/store_calls.h"
 #include "runtime/env/lost_pages.h"
 
 namespace coxswain::cli {
@@ -61,6 +62,7 @@ class Running {
   void Stop() {
     absl::MutexLock lock(&mutex_);
     stopped_ = true;
+    data::EndStoreCalls();
     if (predictor_ != nullptr) predictor_->Interrupt();
   }
   bool stopped() const {

@@ -1,4 +1,5 @@
 // `coxswain train`.
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -39,6 +40,7 @@
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
+#include "runtime/data/store_calls.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::cli {
@@ -428,8 +430,13 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   }
   runner::JobRunner runner(cluster, job, MakeRunEvents(job, display, inputs), checkpoints.get());
   runner.InitFrom({flags.init_from, *names, flags.init_slots != "none"});
-  InterruptScope interrupts([&runner] { runner.Interrupt(); });
+  std::atomic<bool> trains = false;
+  InterruptScope interrupts([&runner, &trains] {
+    runner.Interrupt();
+    if (!trains) data::EndStoreCalls();  // what runs in training is done first
+  });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
+  trains = true;
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(flags, &runner)));
   if (checkpoints != nullptr) {
     const std::string& directory = checkpoints->options().directory;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_format.h"
+#include "runtime/base/mistake.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/csv_rows.h"
@@ -24,7 +25,7 @@ absl::StatusOr<std::vector<std::string>> JoinedColumns(const JobSpec& job) {
     const proto::JoinSpec& join = job.dataset.joins(i);
     const std::string where = job.Where(absl::StrCat("dataset.join.", i, ".path"));
     const auto fail = [&where](const absl::Status& status) {
-      return WithDetail(Annotate(status, where), {ErrorCause::kConfiguration, false, "", 0});
+      return AsMistake(Annotate(status, where));
     };
     const auto reader = data::CsvReader::Open(join.path(), data::CsvFormatOf(join.csv()));
     if (!reader.ok()) return fail(reader.status());
@@ -132,8 +133,7 @@ absl::Status CheckColumns(const JobSpec& job) {
   proto::DatasetSpec spec = job.dataset;
   data::FormatOf(spec).FillDefaults(&spec);
   const auto at_path = [&](const absl::Status& status) {
-    return WithDetail(Annotate(status, job.Where("dataset.path")),
-                      {ErrorCause::kConfiguration, false, "", 0});
+    return AsMistake(Annotate(status, job.Where("dataset.path")));
   };
   if (job.follow.enabled) {
     ASSIGN_OR_RETURN(const std::vector<std::string> joined, JoinedColumns(job));

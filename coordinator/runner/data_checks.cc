@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_kind.h"
+#include "runtime/base/mistake.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/file_list.h"
@@ -78,7 +79,8 @@ absl::Status CheckEvaluatedRows(const job::JobSpec& job, const data::Dataset& da
 
 absl::Status CheckTestFiles(const job::JobSpec& job) {
   const absl::Status status = data::CheckHeldOut(job.dataset);
-  return status.ok() ? status : Wrong(job, "split.test_path", status.message());
+  return AsMistake(
+      Annotate(status, absl::StrCat(job.Where("split.test_path"), ": split.test_path")));
 }
 
 absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& data) {
@@ -104,8 +106,7 @@ absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const da
   const auto read = [&](const char* key, const std::string& path, auto reader) -> absl::Status {
     if (path.empty()) return absl::OkStatus();
     const absl::Status status = reader(path, find, &tests);
-    if (status.ok()) return status;
-    return WithDetail(Annotate(status, job.Where(key)), {ErrorCause::kConfiguration, false, "", 0});
+    return AsMistake(Annotate(status, job.Where(key)));
   };
   RETURN_IF_ERROR(
       read("evaluate.word_similarity", job.evaluate.word_similarity, model::ReadWordPairs));

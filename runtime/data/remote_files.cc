@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/status.h"
 #include "runtime/data/arrow/arrow_file.h"
+#include "runtime/data/store_calls.h"
 #include "runtime/env/remote_path.h"
 
 namespace coxswain::data {
@@ -37,16 +39,18 @@ absl::Status StatusOf(const std::string& address, int32_t code, const CoxArrowEr
 absl::StatusOr<std::vector<RemoteEntry>> AskStore(const std::string& address,
                                                   Ask CoxArrowApi::*ask) {
   ASSIGN_OR_RETURN(const CoxArrowApi* const api, Plugin(address));
-  std::vector<RemoteEntry> all;
-  CoxArrowError error = {};
-  const auto add = [](void* context, const CoxArrowStored* found) {
-    static_cast<std::vector<RemoteEntry>*>(context)->push_back(
-        {found->address, found->is_directory != 0, found->bytes, found->modified_ns});
-  };
-  RETURN_IF_ERROR(StatusOf(address, (api->*ask)(address.c_str(), add, &all, &error), error));
-  std::sort(all.begin(), all.end(),
+  const auto all = std::make_shared<std::vector<RemoteEntry>>();
+  RETURN_IF_ERROR(CallStore(address, [api, ask, address, all] {
+    CoxArrowError error = {};
+    const auto add = [](void* context, const CoxArrowStored* found) {
+      static_cast<std::vector<RemoteEntry>*>(context)->push_back(
+          {found->address, found->is_directory != 0, found->bytes, found->modified_ns});
+    };
+    return StatusOf(address, (api->*ask)(address.c_str(), add, all.get(), &error), error);
+  }));
+  std::sort(all->begin(), all->end(),
             [](const RemoteEntry& a, const RemoteEntry& b) { return a.address < b.address; });
-  return all;
+  return std::move(*all);
 }
 
 std::string NameOf(const std::string& address) {
@@ -88,53 +92,71 @@ absl::StatusOr<std::vector<std::string>> Matches(const std::string& pattern) {
   return matched;
 }
 
+// Shared by calls that nobody waits for any more.
+using OpenedRead = std::shared_ptr<CoxArrowStoredRead>;
+using OpenedFile = std::shared_ptr<CoxArrowStoredFile>;
+
+// Runs `read`, which fills the bytes that it is given.
+template <typename Read>
+absl::Status ReadFromStore(const std::string& address, void* out, size_t bytes, Read read) {
+  const std::shared_ptr<char[]> got(new char[bytes]);
+  RETURN_IF_ERROR(CallStore(address, [address, got, read] {
+    CoxArrowError error = {};
+    return StatusOf(address, read(got.get(), &error), error);
+  }));
+  std::memcpy(out, got.get(), bytes);
+  return absl::OkStatus();
+}
+
 class StoredRead final : public env::PendingRead {
  public:
-  StoredRead(const CoxArrowApi* api, CoxArrowStoredRead* read, const std::string& address)
-      : api_(api), read_(read), address_(address) {}
-  ~StoredRead() override { api_->drop_read(read_); }
+  StoredRead(const CoxArrowApi* api, OpenedRead read, const std::string& address, size_t bytes)
+      : api_(api), read_(std::move(read)), address_(address), bytes_(bytes) {}
 
   absl::Status Wait(void* out) override {
-    CoxArrowError error = {};
-    const int32_t code = api_->take_read(read_, out, &error);
-    return StatusOf(address_, code, error);
+    return ReadFromStore(address_, out, bytes_,
+                         [api = api_, read = read_](char* got, CoxArrowError* error) {
+                           return api->take_read(read.get(), got, error);
+                         });
   }
 
  private:
   const CoxArrowApi* const api_;
-  CoxArrowStoredRead* const read_;
+  const OpenedRead read_;
   const std::string address_;
+  const size_t bytes_;
 };
 
 class StoredFile final : public env::RandomAccessFile {
  public:
-  StoredFile(const CoxArrowApi* api, CoxArrowStoredFile* file, const CoxArrowStored& about)
+  StoredFile(const CoxArrowApi* api, OpenedFile file, const CoxArrowStored& about)
       : RandomAccessFile(about.address, static_cast<uint64_t>(about.bytes), about.modified_ns),
         api_(api),
-        file_(file) {}
-  ~StoredFile() override { api_->close_stored(file_); }
+        file_(std::move(file)) {}
 
   std::unique_ptr<env::PendingRead> Start(uint64_t offset, size_t bytes) const override {
     if (bytes == 0 || offset > size() || bytes > size() - offset) return nullptr;
     CoxArrowStoredRead* read = nullptr;
     CoxArrowError error = {};
-    const int32_t code = api_->start_read(file_, static_cast<int64_t>(offset),
+    const int32_t code = api_->start_read(file_.get(), static_cast<int64_t>(offset),
                                           static_cast<int64_t>(bytes), &read, &error);
     if (code != 0) return nullptr;
-    return std::make_unique<StoredRead>(api_, read, path());
+    return std::make_unique<StoredRead>(api_, OpenedRead(read, api_->drop_read), path(), bytes);
   }
 
  private:
   absl::Status ReadRange(uint64_t offset, char* out, size_t bytes) const override {
     if (bytes == 0) return absl::OkStatus();
-    CoxArrowError error = {};
-    const int32_t code = api_->read_stored(file_, static_cast<int64_t>(offset),
-                                           static_cast<int64_t>(bytes), out, &error);
-    return StatusOf(path(), code, error);
+    return ReadFromStore(
+        path(), out, bytes,
+        [api = api_, file = file_, offset, bytes](char* got, CoxArrowError* error) {
+          return api->read_stored(file.get(), static_cast<int64_t>(offset),
+                                  static_cast<int64_t>(bytes), got, error);
+        });
   }
 
   const CoxArrowApi* const api_;
-  CoxArrowStoredFile* const file_;
+  const OpenedFile file_;
 };
 
 }  // namespace
@@ -172,14 +194,21 @@ absl::StatusOr<std::vector<std::string>> ListRemoteFiles(const std::string& addr
 
 absl::StatusOr<RemoteFile> OpenRemoteFile(const std::string& address) {
   ASSIGN_OR_RETURN(const CoxArrowApi* const api, Plugin(address));
-  CoxArrowStoredFile* file = nullptr;
-  CoxArrowStored about = {};
-  CoxArrowError error = {};
-  RETURN_IF_ERROR(
-      StatusOf(address, api->open_stored(address.c_str(), &file, &about, &error), error));
+  struct Opened {
+    OpenedFile file;
+    CoxArrowStored about = {};
+  };
+  const auto found = std::make_shared<Opened>();
+  RETURN_IF_ERROR(CallStore(address, [api, address, found] {
+    CoxArrowStoredFile* file = nullptr;
+    CoxArrowError error = {};
+    const int32_t code = api->open_stored(address.c_str(), &file, &found->about, &error);
+    if (code == 0) found->file = OpenedFile(file, api->close_stored);
+    return StatusOf(address, code, error);
+  }));
   RemoteFile opened;
-  opened.tag = about.tag;
-  opened.file = std::make_unique<StoredFile>(api, file, about);
+  opened.tag = found->about.tag;
+  opened.file = std::make_unique<StoredFile>(api, found->file, found->about);
   return opened;
 }
 
