@@ -2,25 +2,28 @@
 #include "coordinator/serve/http_server.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <limits>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/mutex.h"
 #include "coordinator/serve/http_connection.h"
 #include "coordinator/serve/http_head.h"
 #include "coordinator/serve/json_rows.h"
@@ -47,7 +50,9 @@ constexpr int kUnavailable = 503;
 constexpr char kAnyPath[] = "[\\s\\S]*";
 
 // A fixed number of threads, and a short queue. When it is full, the thread that accepts
-// connections waits.
+// connections waits. The threads are woken all at once when it ends: an absl::Mutex wakes those
+// that wait for a condition one after the other, and on a busy machine thousands of them then take
+// seconds.
 class ConnectionThreads final : public httplib::TaskQueue {
  public:
   ConnectionThreads(int threads, std::function<void()> idle) : idle_(std::move(idle)) {
@@ -63,21 +68,20 @@ class ConnectionThreads final : public httplib::TaskQueue {
   }
 
   void enqueue(std::function<void()> connection) override {
-    absl::MutexLock lock(&mutex_);
-    const auto room = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return waiting_.size() < kWaitingConnections;
-    };
-    mutex_.Await(absl::Condition(&room));
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [this] { return waiting_.size() < kWaitingConnections; });
     waiting_.push_back(std::move(connection));
+    some_.notify_one();
   }
 
   void on_idle() override { idle_(); }
 
   void shutdown() override {
     {
-      absl::MutexLock lock(&mutex_);
+      const std::lock_guard lock(mutex_);
       ending_ = true;
     }
+    some_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
 
@@ -86,23 +90,22 @@ class ConnectionThreads final : public httplib::TaskQueue {
     while (true) {
       std::function<void()> connection;
       {
-        absl::MutexLock lock(&mutex_);
-        const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-          return ending_ || !waiting_.empty();
-        };
-        mutex_.Await(absl::Condition(&some));
+        std::unique_lock lock(mutex_);
+        some_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
         if (waiting_.empty()) return;
         connection = std::move(waiting_.front());
         waiting_.pop_front();
       }
+      room_.notify_one();
       connection();
     }
   }
 
   const std::function<void()> idle_;
-  absl::Mutex mutex_;
-  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;  // of what waits and whether it ends
+  std::condition_variable some_, room_;
+  std::deque<std::function<void()>> waiting_;
+  bool ending_ = false;
   std::vector<std::thread> threads_;
 };
 
@@ -340,6 +343,23 @@ class BoundedServer final : public httplib::Server {
   Https* const https_;  // null: plain HTTP
 };
 
+// What the library says of a name that leads nowhere is what it says of an address that is taken.
+// A name server that does not answer is given up by the resolver, after some seconds.
+absl::Status CheckHost(const std::string& host) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (error == 0) {
+    freeaddrinfo(found);
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("cannot listen at ", host, ": the name could not be resolved: ",
+                   error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error)));
+}
+
 ConnectionLimits LimitsOf(const HttpOptions& options) {
   const auto pause = absl::ToChronoMilliseconds(options.timeout);
   return {pause, absl::ToChronoMilliseconds(options.request), pause, kHeadBytes};
@@ -437,6 +457,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(ModelService* ser
   if (!options.https.certificate.empty()) {
     ASSIGN_OR_RETURN(https, Https::Open(options.https));
   }
+  RETURN_IF_ERROR(CheckHost(options.host));
   std::unique_ptr<HttpServer> http(
       new HttpServer(std::make_unique<Impl>(service, options, std::move(https))));
   httplib::Server& server = http->impl_->server;

@@ -536,6 +536,12 @@ TEST_CASE("serve: an address that is in use is told", "[serve]") {
   HttpOptions same;
   same.host = "203.0.113.1";  // of nobody, by RFC 5737
   CHECK(absl::IsUnavailable(HttpServer::Listen(&service, same).status()));
+  HttpOptions nowhere;
+  nowhere.host = "no..name";  // which no name server is asked for
+  const absl::Status unknown = HttpServer::Listen(&service, nowhere).status();
+  CHECK(absl::IsUnavailable(unknown));
+  CHECK_THAT(std::string(unknown.message()),
+             Catch::Matchers::Contains("no..name: the name could not be resolved"));
   // Nor may a second server have half of the first one's requests.
   HttpOptions second;
   second.port = running.port();
