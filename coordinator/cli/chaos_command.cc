@@ -102,6 +102,15 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
     inputs.push_back({"the cluster file", flags.where.cluster_file});
   }
   RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kReport, inputs));
+  const NamedPath report{"--report", report_file}, directory{"--chaos-dir", flags.chaos_dir};
+  RETURN_IF_ERROR(CheckNotUnderFile(directory, report));
+  RETURN_IF_ERROR(CheckNoInput(directory, inputs));
+  // Those of the job's own flags are told by it, but the run without faults takes a while.
+  for (const NamedPath& path :
+       {report, directory, NamedPath{"--checkpoint-dir", flags.checkpoint_dir}}) {
+    RETURN_IF_ERROR(CheckOutsideSaved(path));
+  }
+  RETURN_IF_ERROR(CheckModelOutsideSaved({"--model-dir", flags.model_dir}));
   return CheckChaosDirectory(flags.chaos_dir);
 }
 

@@ -61,7 +61,8 @@ SaveOutcome SaveSomewhere(const SaveOptions& options,
     return outcome;
   }
   const auto try_saving = [&](const std::string& directory) {
-    absl::Status status = model::CheckCanSave(directory, options.bytes);
+    absl::Status status = options.check == nullptr ? absl::OkStatus() : options.check(directory);
+    if (status.ok()) status = model::CheckCanSave(directory, options.bytes);
     if (status.ok()) status = save(directory);
     if (status.ok()) outcome.directory = directory;
     return status;

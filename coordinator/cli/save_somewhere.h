@@ -19,6 +19,8 @@ struct SaveOptions {
   std::string checkpoints;
   // Tried one after the other: new directories that begin so, see PlacesBeside.
   std::vector<std::string> places;
+  // Whether a directory other than that one may be the model's, beyond what CheckCanSave looks at.
+  std::function<absl::Status(const std::string& directory)> check;
   // When none will do: asks the user for a directory; nothing: gives up. Null: nobody is there.
   std::function<std::optional<std::string>(const std::string& why)> ask;
 };

@@ -255,6 +255,13 @@ absl::Status NotSaved(const TrainFlags& flags, const SaveOutcome& outcome,
   return absl::Status(outcome.status.code(), text);
 }
 
+absl::Status CheckModelPlace(const NamedPath& model, const NamedPath& checkpoints,
+                             const std::vector<CommandInput>& inputs) {
+  RETURN_IF_ERROR(CheckApart(model, checkpoints));
+  RETURN_IF_ERROR(CheckNoInput(model, inputs));
+  return CheckModelOutsideSaved(model);
+}
+
 absl::Status SaveResult(const TrainFlags& flags, const std::string& job_text,
                         const runner::JobResult& result, const CheckpointManager* checkpoints,
                         runner::JobRunner* runner) {
@@ -268,6 +275,12 @@ absl::Status SaveResult(const TrainFlags& flags, const std::string& job_text,
   options.bytes = ModelBytes(flags, runner);
   if (kept) options.checkpoints = checkpoints->options().directory;
   options.places = PlacesBeside(flags.model_dir);
+  options.check = [&](const std::string& directory) {
+    return CheckModelPlace(
+        {"the directory", directory},
+        {"--checkpoint-dir", MakeCheckpointOptions(runner->job(), flags).directory},
+        InputsOf(runner->job()));
+  };
   options.ask = AskOnTerminal();
   const SaveOutcome outcome = SaveSomewhere(options, [&](const std::string& directory) {
     return Save(flags, job_text, result, runner, directory);
@@ -300,18 +313,16 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
       model{"--model-dir", flags.model_dir},
       checkpoints{"--checkpoint-dir", MakeCheckpointOptions(job, flags).directory};
   RETURN_IF_ERROR(CheckApart(report, trace));
-  RETURN_IF_ERROR(CheckApart(model, checkpoints));
+  RETURN_IF_ERROR(CheckModelPlace(model, checkpoints, inputs));
   for (const NamedPath& file : {report, trace}) {
     RETURN_IF_ERROR(CheckOutside(file, model));
     for (const NamedPath& directory : {model, checkpoints}) {
       RETURN_IF_ERROR(CheckNotUnderFile(directory, file));
     }
   }
-  RETURN_IF_ERROR(CheckNoInput(model, inputs));
   for (const NamedPath& path : {report, trace, checkpoints}) {
     RETURN_IF_ERROR(CheckOutsideSaved(path));
   }
-  RETURN_IF_ERROR(CheckModelOutsideSaved(model));
   return CheckModelDirectory(flags, 0);
 }
 

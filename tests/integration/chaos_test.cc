@@ -257,5 +257,25 @@ TEST_CASE("what cannot be done with chaos is told before anything is started", "
              Contains("has checkpoints already"));
 }
 
+TEST_CASE("a chaos run puts its report and its directory into nothing that was saved", "[chaos]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::string faults = files.Write("chaos.yaml", "faults: [{task: worker, at: 1s}]\n");
+  std::filesystem::create_directory(files.Path("saved"));
+  files.Write("saved/model.json", R"({"format": "coxswain-model"})");
+  const auto refused = [&](const std::string& flag, const std::string& path) {
+    const auto result = Coxswain(
+        {"train", job, "--chaos", faults, "--local", "1x1", flag, files.Path("saved/" + path)});
+    CAPTURE(flag, result.out, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(flag) && Contains("lies in a saved model"));
+    CHECK_FALSE(std::filesystem::exists(files.Path("saved/" + path)));
+  };
+  refused("--report", "report.json");
+  refused("--chaos-dir", "run");
+  refused("--model-dir", "model");
+  refused("--checkpoint-dir", "checkpoints");
+}
+
 }  // namespace
 }  // namespace coxswain

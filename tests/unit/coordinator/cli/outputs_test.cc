@@ -323,6 +323,30 @@ TEST_CASE("when no place will do the user is asked until one does", "[outputs]")
   CHECK(absl::IsResourceExhausted(lost.status));
 }
 
+TEST_CASE("a directory that the user is asked for goes into no saved model", "[outputs]") {
+  const DataFiles dir;
+  fs::create_directories(dir.Path("old"));
+  dir.Write("old/model.json", R"({"format": "coxswain-model"})");
+  Saving s;
+  s.options.directory = dir.Path("full/model");
+  s.options.places = {dir.Path("old/model-")};
+  s.options.check = [](const std::string& directory) {
+    return CheckModelOutsideSaved({"the directory", directory});
+  };
+  s.broken = {dir.Path("full")};
+  std::vector<std::string> answers = {dir.Path("good"), dir.Path("old/new")}, asked;
+  s.options.ask = [&](const std::string& why) -> std::optional<std::string> {
+    asked.push_back(why);
+    const std::string answer = answers.back();
+    answers.pop_back();
+    return answer;
+  };
+  CHECK(s.Run().directory == dir.Path("good"));
+  REQUIRE(asked.size() == 2);
+  CHECK(absl::StrContains(asked[1], "old/new lies in a saved model"));
+  CHECK(s.tried == std::vector<std::string>{dir.Path("full/model"), dir.Path("good")});
+}
+
 TEST_CASE("what is written stays on this machine", "[outputs]") {
   const std::string there = "s3://bucket/out";
   for (const std::string& said :
