@@ -33,6 +33,11 @@ int Complain(const absl::Status& status) {
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
+absl::Status NoManifest(const std::string& directory) {
+  return absl::DataLossError(
+      absl::StrCat("no checkpoint in ", directory, " has a manifest that can be read"));
+}
+
 std::string LocalTime(absl::Time time) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S", time, absl::LocalTimeZone());
 }
@@ -223,7 +228,10 @@ int ListCheckpointsCommand(const CheckpointFlags& flags) {
                 m->closures.size(), said.c_str());
   }
   if (flags.json) PrintJson(json);
-  return kExitDone;
+  const bool none = std::none_of(entries->begin(), entries->end(),
+                                 [](const auto& entry) { return entry.manifest.ok(); });
+  return none && !entries->empty() ? Complain(NoManifest(flags.directory))
+                                   : static_cast<int>(kExitDone);
 }
 
 int VerifyCheckpointsCommand(const CheckpointFlags& flags) {
@@ -277,8 +285,7 @@ int InspectCheckpointCommand(const CheckpointFlags& flags) {
                  Message(entry.manifest.status()).c_str());
   }
   if (entries->size() == 1) return kExitJobFailed;  // said already
-  return Complain(absl::DataLossError(
-      absl::StrCat("no checkpoint in ", flags.directory, " has a manifest that can be read")));
+  return Complain(NoManifest(flags.directory));
 }
 
 }  // namespace coxswain::cli

@@ -35,11 +35,20 @@ absl::Status CheckSize(env::FileSystem* files, const std::string& path, const Sh
   return absl::DataLossError(absl::StrCat(file, ": wanted ", saved.bytes, " bytes, found ", *size));
 }
 
+// Somebody else may remove it at the same time: what is gone needs no removing.
+absl::Status UnlessGone(absl::Status status) {
+  return absl::IsNotFound(status) ? absl::OkStatus() : std::move(status);
+}
+
+absl::Status RemoveDirectory(env::FileSystem* files, const std::string& path) {
+  return UnlessGone(files->RemoveAll(path));
+}
+
 // Its files go under a name that says so: what an interruption leaves is no damaged checkpoint.
 absl::Status Remove(env::FileSystem* files, const CheckpointEntry& entry) {
   const std::string leaving = absl::StrCat(entry.path, kUnfinished);
-  RETURN_IF_ERROR(files->Rename(entry.path, leaving));
-  return files->RemoveAll(leaving);
+  RETURN_IF_ERROR(UnlessGone(files->Rename(entry.path, leaving)));
+  return RemoveDirectory(files, leaving);
 }
 
 }  // namespace
@@ -208,7 +217,7 @@ absl::Status PruneCheckpoints(env::FileSystem* files, const std::string& directo
     // One that is newer than the newest good one may be on its way just now.
     if (!number || (known_good != 0 && *number > known_good)) continue;
     const std::string path = Join(directory, name);
-    if (IsDirectory(files, path)) RETURN_IF_ERROR(files->RemoveAll(path));
+    if (IsDirectory(files, path)) RETURN_IF_ERROR(RemoveDirectory(files, path));
   }
   ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, ListCheckpoints(files, directory));
   std::vector<const CheckpointEntry*> old;

@@ -112,6 +112,10 @@ TEST_CASE("damaged checkpoints are named, and code 3 tells that the newest is on
   CHECK_THAT(damaged.err, StartsWith("error: ") && Contains(first));
   std::filesystem::remove(second + "/manifest.json");
   CHECK(Checkpoint("inspect", where).code == 3);
+  const auto unreadable = Checkpoint("list", where);
+  CHECK(unreadable.code == 3);
+  CHECK_THAT(unreadable.out, Contains("checkpoint-000001/manifest.json"));
+  CHECK_THAT(unreadable.err, Contains("has a manifest that can be read"));
 }
 
 TEST_CASE("checkpoint commands say what is wrong with their arguments", "[cli][checkpoint]") {

@@ -343,6 +343,27 @@ TEST_CASE("the newest good checkpoint outlives pruning however old it is", "[che
   CHECK(c.Numbers() == Numbers{6});
 }
 
+// Somebody else removes each directory a moment earlier.
+class RacingFileSystem final : public testing::ForwardingFileSystem {
+ public:
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    REQUIRE(ForwardingFileSystem::RemoveAll(from).ok());
+    return ForwardingFileSystem::Rename(from, to);
+  }
+  absl::Status RemoveAll(const std::string& path) override {
+    REQUIRE(ForwardingFileSystem::RemoveAll(path).ok());
+    return absl::NotFoundError(path + ": No such file or directory");
+  }
+};
+
+TEST_CASE("pruning takes it as done when an old checkpoint is removed meanwhile", "[checkpoint]") {
+  Checkpoints c({1, 2, 3});
+  c.Put("checkpoint-000002.tmp/half", "x");
+  RacingFileSystem racing;
+  CHECK(PruneCheckpoints(&racing, c.dir(), /*keep=*/1, /*known_good=*/3).ok());
+  CHECK(c.Names() == std::vector<std::string>{CheckpointName(3)});
+}
+
 TEST_CASE("pruning after a checkpoint that was just written reads no other", "[checkpoint]") {
   Checkpoints c({1, 2, 3});
   c.Flip(c.File(3, 1));  // unknown to who says that it is good
