@@ -28,6 +28,7 @@
 #include "coxswain/cluster.h"
 #include "nlohmann/json.hpp"
 #include "protos/control.pb.h"
+#include "runtime/base/mistake.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/device/open_devices.h"
@@ -174,14 +175,16 @@ int Validate(const std::string& path, const std::vector<std::string>& overrides,
   }
   if (data == ValidateData::kAll) {
     const auto dataset = data::Dataset::Load(job->dataset);
-    if (!dataset.ok()) return Complain(AsConfiguration(dataset.status()));
+    if (!dataset.ok()) return Complain(AsMistake(dataset.status()));
     if (absl::Status s = runner::CheckTestFiles(*job); !s.ok()) return Complain(s);
     if (absl::Status s = runner::CheckTrainingData(*job, **dataset); !s.ok()) return Complain(s);
     if (auto words = runner::ReadWordTests(*job, **dataset); !words.ok())
       return Complain(words.status());
     const auto joins = data::CountJoins(job->dataset);
-    if (!joins.ok()) return Complain(AsConfiguration(joins.status()));
+    if (!joins.ok()) return Complain(AsMistake(joins.status()));
     summary = DescribeData(*job, **dataset) + DescribeJoins(*job, *joins);
+  } else if (job->follow.enabled) {
+    summary = "the files that have come so far were not read; --data reads them\n";
   }
   std::printf("%s: job '%s' is valid\n%s", path.c_str(), job->name.c_str(), summary.c_str());
   return kExitDone;

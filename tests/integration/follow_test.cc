@@ -412,6 +412,20 @@ TEST_CASE("a file that was no good before a job that follows began is told as on
   tries("c.csv", "wanted a column \"color\", found none of that name; did you mean \"colour\"?");
 }
 
+TEST_CASE("validate says that it has not read the files of a job that follows, or reads them",
+          "[follow]") {
+  Clicks clicks;
+  clicks.AddText("a.csv", "n,color,size,clicked\n1,\"re");  // the rest is missing
+  const std::string job = clicks.files().Path("job.yaml");
+  const auto columns = Coxswain({"validate", job});
+  CHECK(columns.code == 0);
+  CHECK_THAT(columns.out, Contains("files that have come so far were not read; --data reads"));
+  const auto all = Coxswain({"validate", job, "--data"});
+  CHECK(all.code == 2);
+  CHECK_THAT(all.err, Contains("a.csv:2:3: wanted a closing quote"));
+  CHECK_THAT(all.out, !Contains("is valid"));
+}
+
 TEST_CASE(
     "a mistake in a column's name is told before a job that follows begins, as one of the job",
     "[follow]") {
