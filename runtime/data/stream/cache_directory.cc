@@ -83,6 +83,19 @@ absl::Status MakePrivateDirectory(const std::string& directory) {
                                   : absl::StrFormat("mode %04o", found.st_mode & 07777)));
 }
 
+absl::Status CheckNotOfOthers(const std::string& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) != 0) return env::SystemError(errno, "read", path);
+  if (found.st_uid != geteuid() && found.st_uid != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": it is another user's (", found.st_uid, ")"));
+  }
+  const bool sticky = S_ISDIR(found.st_mode) && (found.st_mode & S_ISVTX) != 0;
+  if ((found.st_mode & (S_IWGRP | S_IWOTH)) == 0 || sticky) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s: others can write there (mode %04o)", path, found.st_mode & 07777));
+}
+
 void TidyIndexes(const std::string& directory, int64_t most_files, int64_t most_bytes) {
   std::vector<Index> indexes;
   const int64_t now = std::time(nullptr);

@@ -23,6 +23,11 @@ absl::Status MakeOwnDirectory(const std::string& directory);
 // can read, or that belongs to another user.
 absl::Status MakePrivateDirectory(const std::string& directory);
 
+// Whether only this user and root can change the file or directory, and, of a file, whether only
+// they can put another one in its place; in a directory with the sticky bit others cannot. Errors:
+// NotFound; FailedPrecondition, which says who else can.
+absl::Status CheckNotOfOthers(const std::string& path);
+
 // Removes the least recently used indexes until at most `most_files` of `most_bytes` are left, and
 // files that killed processes left half written. Files with other names than indexes, of other
 // users, and other than regular files are not touched.

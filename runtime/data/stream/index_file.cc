@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,21 @@ void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* f
   }
 }
 
+// Where there is one for this spec, that nobody else can have put there; empty: none is kept.
+std::string TrustedPath(const DatasetSpec& spec) {
+  std::string path = IndexPath(spec);
+  if (path.empty()) return path;
+  const absl::Status trusted = CheckNotOfOthers(path.substr(0, path.rfind('/')));
+  if (trusted.ok() || absl::IsNotFound(trusted)) return path;
+  LogWarning("data set: no index is used or saved in the cache directory ", trusted.message());
+  return "";
+}
+
+absl::StatusOr<DatasetIndex> ReadTrusted(env::FileSystem* files, const std::string& path) {
+  RETURN_IF_ERROR(CheckNotOfOthers(path));
+  return ReadIndex(files, path);
+}
+
 // Small data sets are read sooner than workers are asked.
 absl::StatusOr<DatasetIndex> Make(const DatasetSpec& spec, const IndexOptions& options) {
   if (options.workers == nullptr || options.workers->count() == 0) return BuildIndex(spec, options);
@@ -69,7 +86,13 @@ absl::Status WriteIndex(env::FileSystem* files, const std::string& path,
   content.append(reinterpret_cast<const char*>(&hash), sizeof(hash));
   content += bytes;
   RETURN_IF_ERROR(files->MakeDirs(path.substr(0, path.rfind('/'))));
-  return files->WriteAtomically(path, content);
+  RETURN_IF_ERROR(files->WriteAtomically(path, content));
+  // Whatever the umask: what others can write is not read again.
+  constexpr auto kOthers =
+      std::filesystem::perms::group_write | std::filesystem::perms::others_write;
+  std::error_code ignored;
+  std::filesystem::permissions(path, kOthers, std::filesystem::perm_options::remove, ignored);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<DatasetIndex> ReadIndex(env::FileSystem* files, const std::string& path) {
@@ -126,9 +149,9 @@ absl::StatusOr<std::shared_ptr<const DatasetIndex>> FindOrMakeIndex(const Datase
                                                                     const IndexOptions& options) {
   // What is followed is read once: to keep an index of each file that comes would push out others.
   const bool once = spec.followed() && spec.learned().empty() && spec.paths_size() > 0;
-  const std::string path = once ? "" : IndexPath(spec);
+  const std::string path = once ? "" : TrustedPath(spec);
   if (!path.empty()) {
-    if (auto saved = ReadIndex(files, path); saved.ok()) {
+    if (auto saved = ReadTrusted(files, path); saved.ok()) {
       const absl::Status fits = CheckIndex(spec, *saved, /*same_machine=*/true);
       if (fits.ok()) {
         MarkUsed(path);

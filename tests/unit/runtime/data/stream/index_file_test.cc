@@ -1,5 +1,8 @@
 #include "runtime/data/stream/index_file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -43,7 +46,7 @@ TEST_CASE(
     CHECK(fs::status(directory).permissions() == fs::perms::owner_all);
   }
   SECTION("one that is there") {
-    const fs::perms before = fs::perms::owner_all | fs::perms::group_all | fs::perms::others_read;
+    const fs::perms before = fs::perms::owner_all | fs::perms::group_read | fs::perms::others_read;
     fs::create_directories(directory);
     fs::permissions(directory, before);
     f.Find();
@@ -96,6 +99,46 @@ TEST_CASE("index file: what is saved is used again, until the data or the spec i
     REQUIRE(f.disk->WriteAtomically(f.path(), content.substr(0, 20)).ok());
     CHECK(f.Find()->own_rows() == 3);
   }
+}
+
+TEST_CASE("index file: what others could have put there is not used") {
+  namespace fs = std::filesystem;
+  Fixture f;
+  const fs::path directory = fs::path(f.path()).parent_path();
+  proto::DatasetIndex marked = *f.Find();
+  marked.set_own_rows(77);
+  REQUIRE(WriteIndex(f.disk.get(), f.path(), marked).ok());
+  REQUIRE(f.Find()->own_rows() == 77);
+  const auto saved = [&] { return ReadIndex(f.disk.get(), f.path())->own_rows(); };
+  SECTION("a file that others can write is replaced") {
+    fs::permissions(f.path(), fs::perms::others_write, fs::perm_options::add);
+    CHECK(f.Find()->own_rows() == 3);
+    CHECK(saved() == 3);
+  }
+  SECTION("a directory that others can write is left alone") {
+    fs::permissions(directory, fs::perms::all);
+    CHECK(f.Find()->own_rows() == 3);
+    CHECK(saved() == 77);
+  }
+  SECTION("where others can write and remove nothing of this user's it is used") {
+    fs::permissions(directory, fs::perms::all | fs::perms::sticky_bit);
+    CHECK(f.Find()->own_rows() == 77);
+  }
+  SECTION("another user's file is replaced") {
+    if (geteuid() != 0) return;  // only root can make one
+    REQUIRE(chown(f.path().c_str(), 12345, 12345) == 0);
+    CHECK(f.Find()->own_rows() == 3);
+    CHECK(saved() == 3);
+  }
+}
+
+TEST_CASE("index file: what is saved can be used again, whatever the umask") {
+  Fixture f;
+  const mode_t before = umask(0);
+  f.Find();
+  umask(before);
+  CHECK((std::filesystem::status(f.path()).permissions() & std::filesystem::perms(022)) ==
+        std::filesystem::perms::none);
 }
 
 TEST_CASE("index file: a vocabulary file belongs to the data") {
