@@ -2,17 +2,19 @@
 #include "coordinator/runner/arrivals.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/model/visits.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/mistake.h"
 #include "runtime/base/status.h"
 #include "runtime/data/dataset_options.h"
+#include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/stream_options.h"
@@ -41,15 +43,15 @@ proto::DatasetSpec SpecOfEpoch(const job::JobSpec& job, int64_t number,
 }
 
 // An error of what is in these files, which their writer is to blame for, and not of the job or of
-// other files that it reads. Errors of a file name it.
+// other files that it reads.
 bool IsOfContent(const absl::Status& status, const std::vector<data::FollowedFile>& files) {
   if (!absl::IsInvalidArgument(status) && !absl::IsOutOfRange(status) &&
       !absl::IsDataLoss(status) && !absl::IsNotFound(status)) {
     return false;
   }
-  return std::any_of(files.begin(), files.end(), [&](const data::FollowedFile& file) {
-    return absl::StrContains(status.message(), file.path);
-  });
+  const std::optional<std::string> of = data::FileOf(status);
+  return of && std::any_of(files.begin(), files.end(),
+                           [&of](const data::FollowedFile& file) { return file.path == *of; });
 }
 
 // The error that ends the job: files that are no good are a failure of the job, which goes on
@@ -82,10 +84,7 @@ Arrivals::Arrivals(ParameterServerStrategy* strategy, const job::JobSpec& job)
       files_({job.dataset.paths().begin(), job.dataset.paths().end()}, job.follow.end) {}
 
 absl::Status Arrivals::Check() const {
-  const absl::Status status = files_.Check();
-  if (status.ok()) return status;
-  return WithDetail(Annotate(status, job_.Where("dataset.path")),
-                    {ErrorCause::kConfiguration, false, "", 0});
+  return AsMistake(Annotate(files_.Check(), job_.Where("dataset.path")));
 }
 
 absl::Status Arrivals::Make(int64_t number, const std::vector<data::FollowedFile>& files) {

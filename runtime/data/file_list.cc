@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/data/file_error.h"
 #include "runtime/data/remote_files.h"
 #include "runtime/env/remote_path.h"
 
@@ -117,14 +118,19 @@ absl::Status Expand(google::protobuf::RepeatedPtrField<std::string>* paths) {
   google::protobuf::RepeatedPtrField<std::string> files;
   absl::flat_hash_map<std::string, std::string> names;  // by identity
   for (const std::string& path : *paths) {
-    ASSIGN_OR_RETURN(const Listed of_path, List(path));
+    const absl::StatusOr<Listed> listed = List(path);
+    if (!listed.ok()) return InFile(listed.status(), path);
+    const Listed& of_path = *listed;
     for (const std::string& file : of_path.files) {
       const auto [known, is_new] = names.emplace(IdentityOf(file), file);
       if (!is_new) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            file, " is among the files twice",
-            known->second == file ? "" : absl::StrCat(" (the other time as ", known->second, ")"),
-            ": wanted each file once"));
+        return InFile(
+            absl::InvalidArgumentError(absl::StrCat(
+                file, " is among the files twice",
+                known->second == file ? ""
+                                      : absl::StrCat(" (the other time as ", known->second, ")"),
+                ": wanted each file once")),
+            file);
       }
       *files.Add() = file;
     }

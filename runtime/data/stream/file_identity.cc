@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_file.h"
+#include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/remote_files.h"
 #include "runtime/env/random_access_file.h"
@@ -22,7 +24,7 @@ namespace {
 
 constexpr uint64_t kPiece = 4096;
 constexpr uint64_t kPieces = 32;
-constexpr char kChanged[] = ": changed since it was indexed: wanted ";
+constexpr char kChangedUrl[] = "coxswain.dev/changed-file";
 
 std::string Describe(int64_t bytes, int64_t modified_ns) {
   return absl::StrCat(bytes, " bytes of ",
@@ -46,16 +48,7 @@ absl::StatusOr<proto::IndexedFile> IdentifyRemoteFile(const std::string& path) {
   return identity;
 }
 
-}  // namespace
-
-absl::StatusOr<int64_t> ModifiedNs(const std::string& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return env::SystemError(errno, "read", path);
-  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path) {
-  if (env::IsRemotePath(path)) return IdentifyRemoteFile(path);
+absl::StatusOr<proto::IndexedFile> IdentifyLocalFile(const std::string& path) {
   ASSIGN_OR_RETURN(const auto file, env::RandomAccessFile::Open(path));
   proto::IndexedFile identity = SizeAndTime(*file);
   StreamHash hash;
@@ -73,6 +66,21 @@ absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path) {
   return identity;
 }
 
+}  // namespace
+
+absl::StatusOr<int64_t> ModifiedNs(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return env::SystemError(errno, "read", path);
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+absl::StatusOr<proto::IndexedFile> IdentifyFile(const std::string& path) {
+  absl::StatusOr<proto::IndexedFile> identity =
+      env::IsRemotePath(path) ? IdentifyRemoteFile(path) : IdentifyLocalFile(path);
+  if (!identity.ok()) return InFile(identity.status(), path);
+  return identity;
+}
+
 absl::Status ChangedError(const std::string& path, const proto::IndexedFile& indexed) {
   const auto file = OpenDataFile(path);
   const int64_t bytes = file.ok() ? static_cast<int64_t>((*file)->size()) : -1;
@@ -80,13 +88,16 @@ absl::Status ChangedError(const std::string& path, const proto::IndexedFile& ind
   const std::string found = file.ok() ? Describe(bytes, (*file)->modified_ns())
                             : absl::IsNotFound(file.status()) ? "none"
                                                               : "another content";
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, kChanged, Describe(indexed.bytes(), indexed.modified_ns()), ", found ",
-                   found, bytes == indexed.bytes() ? " and other content" : ""));
+  absl::Status changed = absl::FailedPreconditionError(
+      absl::StrCat(path, ": changed since it was indexed: wanted ",
+                   Describe(indexed.bytes(), indexed.modified_ns()), ", found ", found,
+                   bytes == indexed.bytes() ? " and other content" : ""));
+  changed.SetPayload(kChangedUrl, absl::Cord(path));
+  return InFile(std::move(changed), path);
 }
 
 bool IsChangedError(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status) && absl::StrContains(status.message(), kChanged);
+  return status.GetPayload(kChangedUrl).has_value();
 }
 
 absl::Status CheckUnchanged(const std::string& path, const proto::IndexedFile& indexed,

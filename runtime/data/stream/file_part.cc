@@ -10,6 +10,7 @@
 #include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/dataset_keys.h"
+#include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/block_cutter.h"
 #include "runtime/data/stream/cut_search.h"
@@ -133,7 +134,11 @@ absl::Status FilePart::ReadFiles() {
   bound_ = rows_.contents().size();
   for (const TableFeature& feature : table_.features) texts_.push_back(feature.known);
   files_.resize(static_cast<size_t>(files));
-  if (!is_range()) return ReadWhole();
+  const absl::Status read = is_range() ? ReadPiece() : ReadWhole();
+  return read.ok() ? read : InFile(read, spec_.paths(file_));
+}
+
+absl::Status FilePart::ReadPiece() {
   RETURN_IF_ERROR(CheckFile(0));
   EmptyTable(spec_.paths(0), &table_);
   RETURN_IF_ERROR(FormatOf(spec_).has_groups() ? ReadGroups() : ReadBytes());
@@ -252,7 +257,9 @@ absl::StatusOr<proto::IndexedPart> FilePart::AddUp(const proto::IndexState& befo
   for (const Kept& kept : kept_) {
     proto::IndexedBlock* const block = part.add_blocks();
     *block = kept.block;
-    RETURN_IF_ERROR(tally.AddBlock(kept.rows, {kept.file, lines_before}, part_.test(), block));
+    RETURN_IF_ERROR(
+        InFile(tally.AddBlock(kept.rows, {kept.file, lines_before}, part_.test(), block),
+               spec_.paths(kept.file)));
   }
   RowChain chain(spec_.trained().rows());
   RETURN_IF_ERROR(ContinueChain(before, &chain));

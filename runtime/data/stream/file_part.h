@@ -82,6 +82,7 @@ class FilePart {
 
   FilePart(const proto::PartOfFiles& part, PartFiles* shared);
   absl::Status ReadFiles();
+  absl::Status ReadPiece();
   absl::Status ReadWhole();
   absl::Status ReadGroups();
   absl::Status ReadBytes();

@@ -7,6 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/dataset_keys.h"
+#include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/spec_check.h"
@@ -31,7 +32,7 @@ absl::Status ReadFiles(const DatasetSpec& spec,
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(proto::IndexedFile identity, IdentifyFile(path));
     cutter->StartFile(draft->BeginFile(path, std::move(identity)));
-    RETURN_IF_ERROR(FormatOf(spec).Read(spec, path, draft->rows()));
+    RETURN_IF_ERROR(InFile(FormatOf(spec).Read(spec, path, draft->rows()), path));
     // The file may have changed since the index was made.
     RETURN_IF_ERROR(draft->EndFile(path, number++));
   }

@@ -18,6 +18,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/input_file.h"
 #include "runtime/data/stream/file_identity.h"
@@ -340,9 +341,11 @@ absl::StatusOr<proto::IndexedPart> IndexPass::ReadRange(Part* part, bool* as_pla
     read.set_end(std::min(read.files(0).bytes(), std::max(read.begin() + most, read.end())));
     ASSIGN_OR_RETURN(rows, FilePart::Read(read, &shared_));
     if ((*rows)->end() <= read.begin()) {
-      return absl::OutOfRangeError(absl::StrCat(
-          read.spec().paths(0), ": a line or quoted record of more than ", kMaxRecordBytes >> 20,
-          " MiB, at line ", read.line(), "; is a quote not closed?"));
+      return InFile(
+          absl::OutOfRangeError(absl::StrCat(
+              read.spec().paths(0), ": a line or quoted record of more than ",
+              kMaxRecordBytes >> 20, " MiB, at line ", read.line(), "; is a quote not closed?")),
+          read.spec().paths(0));
     }
   }
   part->end = (*rows)->end();
@@ -358,8 +361,8 @@ absl::Status IndexPass::DoFirst() {
     // It would take long to read all of it: that it can be read says enough.
     const std::string& path = part.plan.read.spec().paths(0);
     RETURN_IF_ERROR(CheckUnchanged(path, part.plan.read.files(0), /*same_machine=*/true));
-    RETURN_IF_ERROR(FindFirstRow(spec_, path, &shared_).status());
-    return part.failed;
+    RETURN_IF_ERROR(InFile(FindFirstRow(spec_, path, &shared_).status(), path));
+    return InFile(part.failed, path);
   }
   bool as_planned = true;
   absl::StatusOr<proto::IndexedPart> sums;

@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/first_row.h"
@@ -51,8 +52,9 @@ PlannedPart PartPlan::Begin() const {
 
 absl::StatusOr<std::optional<PlannedPart>> PartPlan::Next() {
   if (over() || waits_) return std::nullopt;
-  ASSIGN_OR_RETURN(PlannedPart part, open_ ? NextRange() : NextFiles());
-  return part;
+  absl::StatusOr<PlannedPart> part = open_ ? NextRange() : NextFiles();
+  if (!part.ok()) return InFile(part.status(), paths_[file_]);
+  return *std::move(part);
 }
 
 absl::StatusOr<PlannedPart> PartPlan::NextFiles() {
