@@ -127,8 +127,7 @@ class Shard {
   // Applies validated updates of one segment in order and counts them as one update of the shard.
   // Of a row that several of them name, the first says whether it had changed. Nothing is returned
   // of dense variables.
-  NamedRows ApplySegment(absl::Span<const graph::Update* const> updates,
-                         const UpdateTime& time = {});
+  NamedRows ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time);
 
   // Segments applied since the variable was created: the number of steps, if every closure updates
   // every shard once a step.

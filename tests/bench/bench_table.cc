@@ -106,7 +106,7 @@ bool Apply(ps::Shard* table, const graph::Update& update) {
     return false;
   }
   const graph::Update* one = &update;
-  table->ApplySegment(absl::MakeConstSpan(&one, 1));
+  table->ApplySegment(absl::MakeConstSpan(&one, 1), {});
   return true;
 }
 

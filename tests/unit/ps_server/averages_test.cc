@@ -109,7 +109,7 @@ TEST_CASE("averages move once where a segment has several updates of a row", "[a
           UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{2, kDim}, 50 + step), Ids({7, 2}));
       REQUIRE(shard->Reserve(5).ok());
       const std::vector<const graph::Update*> both = {&one, &two};
-      shard->ApplySegment(both);
+      shard->ApplySegment(both, {});
       for (const size_t row : {1, 2, 4, 7}) MoveRow(row, Weights(*shard), &wanted);
       CheckNear(Averages(*shard), wanted);
     }

@@ -238,7 +238,7 @@ TEST_CASE(
   const graph::Update update = UpdateOf(
       Kind::kSparse, there->id(), RandomTensor(Shape{kMany, kDim}, 1), Ids(IdsFrom(0, kMany)));
   const graph::Update* const one = &update;
-  there->ApplySegment(absl::MakeConstSpan(&one, 1));
+  there->ApplySegment(absl::MakeConstSpan(&one, 1), {});
   REQUIRE(gpu.lost().size() == 1);
   CHECK(device::IsDeviceLost(there->Gather(Ids({3})).status()));
 }
@@ -284,7 +284,7 @@ TEST_CASE("hash table: when the GPU is lost, rows that come and go are no end of
       const graph::Update update =
           UpdateOf(Kind::kSparse, there->id(), gradient, Ids(IdsFrom(i * 20, 40)));
       const graph::Update* const one = &update;
-      there->ApplySegment(absl::MakeConstSpan(&one, 1));
+      there->ApplySegment(absl::MakeConstSpan(&one, 1), {});
     }
     CHECK(device::IsDeviceLost(there->GatherOnDevice(Ids({3})).status()));
     CHECK(device::IsDeviceLost(snapshot->ReadRows(0, 1, 0).status()));

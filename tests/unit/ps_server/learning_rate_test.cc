@@ -131,14 +131,14 @@ TEST_CASE("a shard's learning rate follows the updates with gradients that it ha
     std::vector<float> seen;
     for (const graph::Update* update : {&gradient, &none, &gradient, &none, &gradient, &gradient}) {
       REQUIRE(shard->Validate(*update).ok());
-      shard->ApplySegment(absl::MakeConstSpan(&update, 1));
+      shard->ApplySegment(absl::MakeConstSpan(&update, 1), {});
       seen.push_back(ValuesOf<float>(shard->Read().value())[5]);
     }
     CHECK(seen == std::vector<float>{2, 2, 4, 4, 5, 5.5});
     // As it goes on after a restore: the counter is all that counts.
     REQUIRE(shard->RestoreCounters(1, 0).ok());
     const graph::Update* update = &gradient;
-    shard->ApplySegment(absl::MakeConstSpan(&update, 1));
+    shard->ApplySegment(absl::MakeConstSpan(&update, 1), {});
     CHECK(ValuesOf<float>(shard->Read().value())[5] == 7.5);
   }
 }

@@ -78,7 +78,7 @@ TEST_CASE("each row of a table knows the update that changed it last") {
     const auto snapshot = shard->Snapshot();
     const graph::Update first = sparse(Kind::kSparse, {4}), second = sparse(Kind::kScatterAdd, {0});
     const std::vector<const graph::Update*> segment = {&first, &second};
-    shard->ApplySegment(segment);
+    shard->ApplySegment(segment, {});
     CHECK(TouchedOf(*shard) == std::vector<int64_t>{3, 1, 0, 0, 3, 0});
     CHECK(ValuesOf<int64_t>(snapshot->ReadRows(0, 6, snapshot->parts() - 1).value()) ==
           std::vector<int64_t>{0, 1, 0, 0, 1, 0});

@@ -288,7 +288,7 @@ TEST_CASE("Adam's bias correction counts segments with a gradient, not their upd
   const graph::Update gradient = UpdateOf(Kind::kDense, 1, RandomTensor(Shape{4}, 2));
   const graph::Update none = UpdateOf(Kind::kAssignAdd, 1, Tensor::Zeros(DType::kF32, Shape{4}));
   const std::vector<const graph::Update*> segment = {&gradient, &none};
-  shard->ApplySegment(segment);
+  shard->ApplySegment(segment, {});
   CHECK(shard->applied() == 2);
   CHECK(shard->gradient_steps() == 1);
   for (float w : ValuesOf<float>(shard->Read().value()))
