@@ -91,7 +91,8 @@ absl::Status CheckNotOfOthers(const std::string& path) {
         absl::StrCat(path, ": it is another user's (", found.st_uid, ")"));
   }
   const bool sticky = S_ISDIR(found.st_mode) && (found.st_mode & S_ISVTX) != 0;
-  if ((found.st_mode & (S_IWGRP | S_IWOTH)) == 0 || sticky) return absl::OkStatus();
+  // Its group was given that on purpose, or is the user's own.
+  if ((found.st_mode & S_IWOTH) == 0 || sticky) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrFormat("%s: others can write there (mode %04o)", path, found.st_mode & 07777));
 }

@@ -23,8 +23,8 @@ absl::Status MakeOwnDirectory(const std::string& directory);
 // can read, or that belongs to another user.
 absl::Status MakePrivateDirectory(const std::string& directory);
 
-// Whether only this user and root can change the file or directory, and, of a file, whether only
-// they can put another one in its place; in a directory with the sticky bit others cannot. Errors:
+// Whether the file or directory is this user's or root's, and only they and its group can change
+// it or what is in it; in a directory with the sticky bit others can add files only. Errors:
 // NotFound; FailedPrecondition, which says who else can.
 absl::Status CheckNotOfOthers(const std::string& path);
 

@@ -120,6 +120,10 @@ TEST_CASE("index file: what others could have put there is not used") {
     CHECK(f.Find()->own_rows() == 3);
     CHECK(saved() == 77);
   }
+  SECTION("in a directory that its group can write it is used") {
+    fs::permissions(directory, fs::perms::group_all, fs::perm_options::add);
+    CHECK(f.Find()->own_rows() == 77);
+  }
   SECTION("where others can write and remove nothing of this user's it is used") {
     fs::permissions(directory, fs::perms::all | fs::perms::sticky_bit);
     CHECK(f.Find()->own_rows() == 77);
