@@ -124,7 +124,7 @@ class Table {
     RETURN_IF_ERROR(shard_->Validate(update));
     RETURN_IF_ERROR(shard_->Reserve(update.ids.num_elements()));
     const graph::Update* const one = &update;
-    shard_->ApplySegment(absl::MakeConstSpan(&one, 1));
+    shard_->ApplySegment(absl::MakeConstSpan(&one, 1), {});
     return absl::OkStatus();
   }
 
