@@ -217,11 +217,20 @@ RemoteValue ClusterCoordinator::NewValue(const RemoteFunction& function) const {
   return value;
 }
 
+int64_t ClusterCoordinator::QueueSize() const {
+  return std::max<int64_t>(
+      {1, options_.queue_size, options_.queue_per_worker * cluster_.num_workers()});
+}
+
+bool ClusterCoordinator::HasRoom(absl::Duration wait) const {
+  absl::MutexLock lock(&shared_->mu);
+  Shared::Room room{shared_.get(), QueueSize()};
+  return shared_->mu.AwaitWithTimeout(absl::Condition(&Shared::Room::Free, &room), wait);
+}
+
 bool ClusterCoordinator::TakeRoom(int64_t closures) {
   absl::MutexLock lock(&shared_->mu);
-  Shared::Room room{shared_.get(),
-                    std::max<int64_t>({1, options_.queue_size,
-                                       options_.queue_per_worker * cluster_.num_workers()})};
+  Shared::Room room{shared_.get(), QueueSize()};
   AwaitAloud(&shared_->mu, absl::Condition(&Shared::Room::Free, &room), [&](absl::Duration t) {
     shared_->waits.Report(absl::StrCat("room in the queue of ", room.size, " closures"), t);
   });

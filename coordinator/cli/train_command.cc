@@ -489,7 +489,10 @@ int Train(const TrainFlags& flags) {
   display.Clear();
   if (status.ok()) return kExitDone;
   // Before it trained, a job that goes on has done nothing that could be lost.
-  const bool not_begun = flags.resume && InterruptScope::interrupted() && absl::IsCancelled(status);
+  const auto detail = GetDetail(status);
+  const bool not_there = detail && detail->cause == ErrorCause::kUnreachable;
+  const bool not_begun =
+      flags.resume && InterruptScope::interrupted() && (absl::IsCancelled(status) || not_there);
   if (resumable || not_begun) {
     if (!absl::IsCancelled(status)) Complain(status);
     return TellToResume(ResumeCommand(flags));

@@ -151,8 +151,7 @@ class Controller {
   // whose address changed, are connected; workers that are no longer listed are released, and their
   // closures run elsewhere.
   void UpdateWorkers(std::vector<std::string> addresses);
-  // The program wants to end: where nothing can run for `most`, the job fails then, if it would not
-  // earlier.
+  // The program wants to end: where nothing can run for `most` from now on, the job fails then.
   void LimitStalls(absl::Duration most);
 
   // The next three calls are for the code that runs the tasks. From now on, only the process with

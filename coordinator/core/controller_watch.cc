@@ -63,6 +63,7 @@ void Controller::Watch() {
 void Controller::LimitStalls(absl::Duration most) {
   loop_.Post([this, most] {
     most_stall_ = std::min(most_stall_, most);
+    waits_.NotStalled();  // it counts from now
     const std::string waiting_for = WaitingFor();
     if (waiting_for.empty() || !life_.started() || life_.ending()) return;
     Emit(ClusterEvent::Kind::kWaiting, "",

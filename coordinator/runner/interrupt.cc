@@ -16,6 +16,7 @@ constexpr int kLastAttempts = 10;  // of an interrupted job
 // An interrupted job waits no longer for lost tasks than this.
 constexpr absl::Duration kInterruptPatience = absl::Seconds(10);
 constexpr absl::Duration kSaveAgain = absl::Seconds(1);
+constexpr absl::Duration kLook = absl::Milliseconds(200);
 
 }  // namespace
 
@@ -26,7 +27,8 @@ void JobRunner::Interrupt() {
 }
 
 bool JobRunner::HasCheckpoint() const {
-  return checkpointing_ && (checkpoints_->found() || cluster_.Stats().checkpoints.written > 0);
+  return checkpoints_ != nullptr &&
+         (checkpoints_->found() || (checkpointing_ && cluster_.Stats().checkpoints.written > 0));
 }
 
 absl::Status JobRunner::SaveCheckpoint() {
@@ -47,6 +49,17 @@ absl::Status JobRunner::SaveInterrupted() {
   return Annotate(saved,
                   "interrupted, and no checkpoint could be written; --resume goes on from "
                   "the newest one there is");
+}
+
+// A job with checkpoints lets what it scheduled run, and goes on behind it. That may be minutes' work
+// where data is streamed, and is endless where there is no worker: then the checkpoint has what did
+// not run, and it runs when the job goes on.
+void JobRunner::LetRun(ClusterCoordinator* coordinator) {
+  const bool ahead = follows() || data().group_size() > 0;
+  while (!ahead && !coordinator->Done(kLook) && cluster_.Stats().workers_ready > 0) continue;
+  if (coordinator->Done()) return;
+  saved_interrupted_ = SaveInterrupted();
+  coordinator->Cancel();
 }
 
 }  // namespace coxswain::runner

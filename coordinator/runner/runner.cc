@@ -529,13 +529,17 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
   const auto overdue = [&] {
     return closures_scheduled_ > closures && tracker_->meter().Read().seconds >= seconds;
   };
-  while (in_steps() && !ending() && !overdue() && ScheduleStep(coordinator, epoch, evaluation)) {
+  // An interrupt is seen while there is no room for what comes next.
+  const auto full = [&] { return !coordinator->HasRoom(kProgressInterval); };
+  while (in_steps() && !ending() && !overdue() &&
+         (full() || ScheduleStep(coordinator, epoch, evaluation))) {
     continue;
   }
   while (!in_steps() && next_.epoch == epoch && next_.examples < examples && !ending() &&
          StepsBefore(next_) < evaluation && !overdue()) {
     const int64_t steps = std::min(per_closure, total_steps() - StepsBefore(next_));
     if (steps <= 0) break;
+    if (full()) continue;
     const Ticket ticket{Part::kTraining, epoch, next_.examples,
                         std::min(examples, next_.examples + steps * batch)};
     coordinator->Schedule(*train_, ticket,
@@ -548,14 +552,7 @@ absl::Status JobRunner::TrainEpoch(ClusterCoordinator* coordinator, int64_t epoc
     // What comes now is read while workers train on what they have.
     if (follows() && scheduled) epochs_.arrivals->Prepare(model_.get());
   }
-  // An interrupted job with checkpoints lets what it scheduled run, and goes on behind it. That may
-  // be minutes' work where data is streamed: then the checkpoint has what did not run, and it runs
-  // when the job goes on.
-  const bool ahead = follows() || data().group_size() > 0;
-  if (interrupted_.load() && checkpointing_ && ahead && !coordinator->Done()) {
-    saved_interrupted_ = SaveInterrupted();
-    coordinator->Cancel();
-  }
+  if (interrupted_.load() && checkpointing_) LetRun(coordinator);
   if (!tracker_->failure().ok() || (interrupted_.load() && !checkpointing_)) coordinator->Cancel();
   return JoinTraining(coordinator);
 }

@@ -211,6 +211,8 @@ class JobRunner {
   void ReadCounters();
   absl::Status SaveCheckpoint();
   absl::Status SaveInterrupted();
+  // Once it is interrupted: what becomes of the closures that are scheduled.
+  void LetRun(ClusterCoordinator* coordinator);
   // Whether there is one that a job could go on from.
   bool HasCheckpoint() const;
   // The last evaluation and what the job shows; the model is what it will be.

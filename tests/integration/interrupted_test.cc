@@ -68,6 +68,29 @@ TEST_CASE("an interrupted job does not wait long for lost tasks, and tells how i
   CHECK(resumed.Wait().code == 75);
 }
 
+TEST_CASE("a job that is interrupted while all workers are lost saves what it has",
+          "[interrupted]") {
+  const DataFiles files;
+  const std::string checkpoints = files.Path("checkpoints");
+  const std::string mode = GENERATE("{}", "{mode: sync, replicas: 2}");
+  CAPTURE(mode);
+  Daemons daemons(files, 1, 1);
+  Process job(CoxswainCommand({"train", WriteMatrixFactorization(files), "--cluster",
+                               daemons.cluster_file(), "--checkpoint-dir", checkpoints, "--set",
+                               "train.epochs=1000000", "--set", "checkpoint.every_steps=1000000000",
+                               "--set", "train.consistency=" + mode}));
+  REQUIRE(job.WaitForOutput("epoch 2: "));
+  daemons.worker(0).Kill(SIGKILL);
+  REQUIRE(job.WaitForError("lost"));
+  job.Kill(SIGTERM);
+  const auto result = job.Wait();
+  CAPTURE(result.err);
+  CHECK(result.code == 75);
+  CHECK_THAT(result.err, Contains("checkpoint 1 written"));
+  CHECK_THAT(result.err, Contains("resume with"));
+  CHECK(Coxswain({"checkpoint", "verify", checkpoints}).code == 0);
+}
+
 TEST_CASE("a job that waits for its cluster says for whom, before it gives up", "[interrupted]") {
   const DataFiles files;
   const std::string nobody = "127.0.0.1:" + std::to_string(FreePort());

@@ -179,6 +179,8 @@ class ClusterCoordinator {
   bool Done() const;
   // The same, but waits up to `wait` for it.
   bool Done(absl::Duration wait) const;
+  // Whether Schedule would not wait for room in the queue; waits up to `wait` until it would not.
+  bool HasRoom(absl::Duration wait) const;
   // Closures of this coordinator that have not started fail with Cancelled, and workers are asked
   // to give up those that run. Those of other coordinators on the cluster are not touched.
   // A ticket may be scheduled again once its future is Cancelled; before that it may still be used.
@@ -238,6 +240,7 @@ class ClusterCoordinator {
                            std::vector<Tensor> arguments) const;
   absl::Status CheckStep(const RemoteFunction& function, absl::Span<const Ticket> tickets,
                          absl::Span<const Tensor> arguments) const;
+  int64_t QueueSize() const;
   // Waits for room, and takes it for a number of closures. False: an earlier one has failed.
   bool TakeRoom(int64_t closures);
   RemoteValue NewValue(const RemoteFunction& function) const;
