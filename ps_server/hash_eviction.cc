@@ -25,24 +25,33 @@ void HashRows::Release(int64_t place, int64_t number) {
   first_free_ = place;
 }
 
+// Time between a checkpoint and its restoring does not count: a job that rests for longer than
+// ttl_seconds keeps its rows. Updates may come a little out of order.
+double HashRows::Age(double seconds) {
+  const double since = seconds - last_update_.value_or(seconds);
+  if (since >= 0) last_update_ = seconds;
+  age_ += std::max(0.0, since);
+  return age_;
+}
+
 // What was used up to a mark's update was used at its time at the latest.
-void HashRows::NoteTime(int64_t number, double seconds) {
+void HashRows::NoteTime(int64_t number, double age) {
   const double life = spec_.ttl_seconds();
   if (life <= 0) return;
-  if (!marks_.empty() && seconds < marks_.back().seconds + life / kMarksPerLife) return;
-  marks_.push_back({seconds, number});
+  if (!marks_.empty() && age < marks_.back().age + life / kMarksPerLife) return;
+  marks_.push_back({age, number});
   // Of those that are too old the last is enough.
-  const auto young = std::find_if(marks_.begin(), marks_.end(),
-                                  [&](const Mark& m) { return m.seconds > seconds - life; });
+  const auto young =
+      std::find_if(marks_.begin(), marks_.end(), [&](const Mark& m) { return m.age > age - life; });
   if (young - marks_.begin() > 1) marks_.erase(marks_.begin(), young - 1);
 }
 
-int64_t HashRows::ExpiredUpTo(int64_t number, const UpdateTime& time) {
+int64_t HashRows::ExpiredUpTo(int64_t number) const {
   int64_t expired = 0;
   if (spec_.ttl_steps() > 0) expired = std::max<int64_t>(0, number - spec_.ttl_steps());
   if (spec_.ttl_seconds() > 0) {
     for (const Mark& mark : marks_) {
-      if (mark.seconds <= time.seconds - spec_.ttl_seconds()) {
+      if (mark.age <= age_ - spec_.ttl_seconds()) {
         expired = std::max(expired, mark.number);
       }
     }
@@ -67,8 +76,8 @@ int64_t HashRows::PickVictim() {
 
 void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
                      absl::FunctionRef<void(int64_t)> before_change) {
-  NoteTime(number, time.seconds);
-  const int64_t expired = ExpiredUpTo(number, time);
+  NoteTime(number, Age(time.seconds));
+  const int64_t expired = ExpiredUpTo(number);
   if (expired > 0) {
     // All places within an eighth of a life, if that is not too many at once.
     const int64_t even = spec_.ttl_steps() > 0 ? 8 * places_ / spec_.ttl_steps() : 0;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,7 @@ struct UpdateTime {
   // depend on what else was scheduled, as the closure's number does.
   uint64_t seed = 0;
   uint32_t step = 0;
-  double seconds = 0;     // since 1970; for ttl_seconds
+  double seconds = 0;     // of a clock that only goes on; for ttl_seconds
   int64_t staleness = 0;  // of its gradients
 };
 
@@ -114,8 +115,10 @@ class HashRows {
   // Removes the row, in the shard's `number`-th update.
   void Release(int64_t place, int64_t number);
   // Rows whose last update is this one or an earlier one have expired; 0: none.
-  int64_t ExpiredUpTo(int64_t number, const UpdateTime& time);
-  void NoteTime(int64_t number, double seconds);
+  int64_t ExpiredUpTo(int64_t number) const;
+  // How old the table is now, in seconds in which some parameter server had it.
+  double Age(double seconds);
+  void NoteTime(int64_t number, double age);
   int64_t PickVictim();
   absl::Status RestoreFreeList(const proto::HashTableState& state);
 
@@ -155,8 +158,10 @@ class HashRows {
   int64_t hand_ = 0;
   int64_t evicted_ = 0;
   int64_t dropped_ = 0;
+  double age_ = 0;                     // at the last update
+  std::optional<double> last_update_;  // by UpdateTime::seconds; none: it is from a file, or new
   struct Mark {
-    double seconds;
+    double age;
     int64_t number;
   };
   std::vector<Mark> marks_;  // ascending

@@ -19,8 +19,9 @@ proto::HashTableState HashRows::State() const {
   state.set_waiting(waiting());
   for (const Mark& mark : marks_) {
     state.add_mark_applied(mark.number);
-    state.add_mark_seconds(mark.seconds);
+    state.add_mark_seconds(mark.age);
   }
+  state.set_age_seconds(age_);
   return state;
 }
 
@@ -87,9 +88,13 @@ absl::Status HashRows::Restore(const proto::HashTableState& state,
   evicted_ = state.evicted();
   dropped_ = state.dropped();
   marks_.clear();
+  last_update_.reset();
   for (int i = 0; i < state.mark_applied_size(); ++i) {
     marks_.push_back({state.mark_seconds(i), state.mark_applied(i)});
   }
+  age_ = state.age_seconds();
+  // In older checkpoints marks are seconds since 1970.
+  if (!marks_.empty()) age_ = std::max(age_, marks_.back().age);
   // Of a file, where tensors may begin at any byte.
   const auto load = [&](size_t tensor, int64_t i, auto* value) {
     const char* first = static_cast<const char*>(waiting[tensor].raw());

@@ -18,7 +18,7 @@ namespace {
 ClosureStep StepOf(const function::SegmentRequest& request, env::Env* env) {
   return {.closure = request.closure,
           .step = request.step,
-          .seconds = absl::ToDoubleSeconds(env->Now() - absl::UnixEpoch()),
+          .seconds = absl::ToDoubleSeconds(env->Monotonic()),
           .seed = request.seed};
 }
 

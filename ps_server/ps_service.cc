@@ -249,7 +249,7 @@ void PsService::ApplyStep(const proto::ApplyStep& request, Reply reply) {
   auto chosen = std::make_shared<std::vector<ClosureId>>();
   for (const uint64_t closure : request.closures()) chosen->push_back(ClosureId(closure));
   auto errors = std::make_shared<std::vector<absl::Status>>(frames_.lanes.size());
-  const double seconds = absl::ToDoubleSeconds(env()->Now() - absl::UnixEpoch());
+  const double seconds = absl::ToDoubleSeconds(env()->Monotonic());
   InEveryLane(
       [this, setup = setup_, step, chosen, errors, seconds](Lane* lane) {
         if (lane->setup != setup) return;  // overtaken: nobody waits for the answer

@@ -52,12 +52,6 @@ std::vector<checkpoint::SafetensorsEntry> DeltaEntries(const PartPlan& plan,
   return entries;
 }
 
-std::vector<checkpoint::SafetensorsEntry> ShardFileEntries(
-    const Shard& shard, const std::optional<proto::HashTableState>& hash) {
-  return FileEntries(shard.plan(), shard.layout(), std::nullopt,
-                     hash ? std::optional(hash->waiting()) : std::nullopt);
-}
-
 std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spec) {
   return {{"variable", spec.variable().name()},
           {"shard_index", absl::StrCat(spec.index())},

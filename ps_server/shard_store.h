@@ -46,7 +46,7 @@ struct ShardStats {
 struct ClosureStep {
   ClosureId closure;
   uint32_t step;   // 0 for a closure of a synchronous step
-  double seconds;  // since 1970, when the updates came; for tables with ttl_seconds
+  double seconds;  // of Env::Monotonic, when the updates came; for tables with ttl_seconds
   uint64_t seed;   // the closure's, see UpdateTime
 };
 

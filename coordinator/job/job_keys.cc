@@ -313,8 +313,9 @@ constexpr SchemaKey kHashTableKeys[] = {
         "number of steps without an update after which a row goes; 0: it stays")
         .Min(0),
     Field<proto::HashTableSpec>(kReal, "ttl_seconds", "0",
-                                "the same in seconds, kept to a 64th of them, by the clock of each "
-                                "parameter server")
+                                "the same in seconds, kept to a 64th of them; the time between a "
+                                "checkpoint and its restoring, such as before `--resume`, does not "
+                                "count")
         .Min(0),
     Field<proto::HashTableSpec>(
         kInt, "max_rows", "0",

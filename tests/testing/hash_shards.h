@@ -45,10 +45,12 @@ inline void StepOfHashTable(ps::Shard* shard, uint64_t number,
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   const Tensor gradient =
       RandomTensor(shard->layout().RowsShape(static_cast<int64_t>(ids.size())), number);
+  // A restored shard's clock begins with its first update: here with an odd number's time.
+  const auto seconds = static_cast<double>(1000 + 2 * ((number + 1) / 2));
   Apply(shard,
         UpdateOf(graph::Update::Kind::kSparse, 1, moved == nullptr ? gradient : moved(gradient),
                  Ids(ids)),
-        {number, 0, 1.7e9 + static_cast<double>(number)});
+        {number, 0, seconds});
 }
 
 // All parts of all places, and what there is beside them.
@@ -70,7 +72,8 @@ inline proto::SavedShard SaveHashTable(const ps::Shard& shard, const ps::ShardSn
                                        const std::string& path) {
   const auto files = env::NewRealFileSystem();
   auto writer = checkpoint::SafetensorsWriter::Create(
-      files.get(), path, ps::ShardFileEntries(shard, snapshot.hash()), {});
+      files.get(), path,
+      ps::FileEntries(shard.plan(), shard.layout(), std::nullopt, snapshot.hash()->waiting()), {});
   REQUIRE(writer.ok());
   for (int t = 0; t < snapshot.tensors(); ++t) {
     std::vector<char> bytes(static_cast<size_t>(snapshot.tensor_bytes(t)));

@@ -84,6 +84,36 @@ TEST_CASE("hash table: a shard that was restored goes on as the one that was sav
 
 // Else an older checkpoint would be tried, which this task cannot read either, and whole ones would
 // be called damaged.
+TEST_CASE("hash table: the time that a checkpoint lies there is not part of ttl_seconds") {
+  DataFiles files;
+  proto::HashTableSpec kind;
+  kind.set_ttl_seconds(100);
+  auto shard = MakeHash(kind);
+  const auto step = [](Shard* s, int64_t id, double seconds) {
+    Tensor ones(DType::kF32, Shape{1, 3});
+    std::fill_n(ones.mutable_data<float>(), 3, 1.0f);
+    testing::Apply(s, testing::UpdateOf(graph::Update::Kind::kSparse, 1, ones, testing::Ids({id})),
+                   {1, 0, seconds});
+  };
+  step(shard.get(), 1, 5000);
+  step(shard.get(), 2, 5060);
+  const proto::SavedShard saved =
+      SaveHashTable(*shard, *shard->Snapshot(), files.Write("shard", ""));
+  const auto clock = GENERATE(10.0, 1e9);  // of another process, behind or ahead
+  CAPTURE(clock);
+  absl::StatusOr<LoadedShard> loaded = LoadShard(env::NewRealFileSystem().get(), saved);
+  REQUIRE(loaded.ok());
+  Shard* restored = loaded->shard.get();
+  step(restored, 3, clock);
+  CHECK(restored->hash()->rows() == 3);
+  step(restored, 3, clock + 35);
+  CHECK(restored->hash()->rows() == 3);
+  step(restored, 3, clock + 45);  // the first one is 105 s old now
+  CHECK(restored->hash()->rows() == 2);
+  step(restored, 3, clock + 105);
+  CHECK(restored->hash()->rows() == 1);
+}
+
 TEST_CASE("a shard's file that its task may not read is not a damaged one") {
   DataFiles files;
   std::filesystem::create_directory(files.Path("root"));
