@@ -2,7 +2,7 @@
 // that is used several times. f32, f64.
 #include <algorithm>
 
-#include "kernels/cpu/element_wise.h"
+#include "kernels/element_wise.h"
 #include "kernels/register_list.h"
 
 namespace coxswain::kernels {

@@ -8,7 +8,7 @@
 //
 // Each gradient is summed over the dimensions along which its input was repeated (SumToLike).
 // f32 and f64; Add, Sub and Mul also i32 and i64, which wrap around.
-#include "kernels/cpu/element_wise.h"
+#include "kernels/element_wise.h"
 #include "kernels/register_list.h"
 #include "runtime/tensor/broadcast.h"
 

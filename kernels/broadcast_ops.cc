@@ -8,8 +8,8 @@
 // Only the shape of `like` counts, and it is taken when the op runs: so batches of unknown size
 // work. When the shapes are equal, x itself is passed on. `like` gets no gradient. f32 and f64;
 // sums also i64.
-#include "kernels/cpu/element_wise.h"
 #include "kernels/cpu/reduction.h"
+#include "kernels/element_wise.h"
 #include "kernels/register_list.h"
 #include "runtime/tensor/broadcast.h"
 

@@ -5,7 +5,7 @@
 //   Select(cond, a, b) = cond ? a : b, all of one shape; da = cond ? g : 0, db = cond ? 0 : g
 //
 // Comparisons and logic have no derivative.
-#include "kernels/cpu/element_wise.h"
+#include "kernels/element_wise.h"
 #include "kernels/register_list.h"
 #include "runtime/tensor/broadcast.h"
 

@@ -7,7 +7,10 @@
 //
 // A negative axis counts from the end. Parts along the first dimension share x's memory: no copy.
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/op_util.h"
 #include "kernels/register_list.h"
+#include "kernels/validate.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::kernels {
 namespace {

@@ -4,6 +4,7 @@
 #include "kernels/cpu/index_check.h"
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::kernels {
 namespace {

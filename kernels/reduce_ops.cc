@@ -15,8 +15,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cpu/element_wise.h"
 #include "kernels/cpu/reduction.h"
+#include "kernels/element_wise.h"
 #include "kernels/register_list.h"
 
 namespace coxswain::kernels {

@@ -8,6 +8,7 @@
 
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::kernels {
 namespace {

@@ -37,6 +37,7 @@
 #include "kernels/op_util.h"
 #include "kernels/optimizers/optimizer_list.h"
 #include "kernels/register_list.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::kernels {
 namespace {

@@ -10,7 +10,9 @@
 //
 // A block of whole rows shares x's memory: no copy.
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/op_util.h"
 #include "kernels/register_list.h"
+#include "kernels/validate.h"
 
 namespace coxswain::kernels {
 namespace {

@@ -10,8 +10,8 @@
 // The gradients of the last three take the output, so that the input need not be kept.
 #include <cmath>
 
-#include "kernels/cpu/element_wise.h"
 #include "kernels/cpu/vector_math.h"
+#include "kernels/element_wise.h"
 #include "kernels/register_list.h"
 
 namespace coxswain::kernels {

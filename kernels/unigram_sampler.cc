@@ -19,6 +19,7 @@
 #include "kernels/cpu/philox.h"
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::kernels {
 namespace {

@@ -1,7 +1,10 @@
 #include "kernels/cpu/broadcast.h"
-#include "runtime/tensor/broadcast.h"
 
 #include <algorithm>
+
+#include "runtime/base/status.h"
+#include "runtime/tensor/broadcast.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::kernels {
 namespace {

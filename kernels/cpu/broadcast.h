@@ -5,8 +5,11 @@
 #pragma once
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "kernels/op_util.h"
+#include "coxswain/tensor.h"
+#include "kernels/cpu/dispatch.h"
+#include "runtime/env/compute_pool.h"
 
 namespace coxswain::kernels {
 

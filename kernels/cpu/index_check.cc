@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/op_util.h"
+#include "runtime/base/status.h"
 
 namespace coxswain::kernels {
 namespace {

@@ -4,8 +4,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/op_util.h"
+#include "runtime/base/status.h"
 
 namespace coxswain::kernels {
 namespace {

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/op_util.h"
+#include "kernels/cpu/dispatch.h"
+#include "runtime/env/compute_pool.h"
 
 namespace coxswain::kernels {
 

@@ -18,7 +18,6 @@ class Node {
   int num_inputs() const { return node_.num_inputs; }
   int num_outputs() const { return node_.num_outputs; }
   int32_t input_dtype(int i) const { return node_.input_dtypes[i]; }
-  int32_t output_dtype(int i) const { return node_.output_dtypes[i]; }
   int32_t compute() const { return node_.compute; }
 
   // The attribute, or `fallback` when there is none of this name and kind.

@@ -39,7 +39,7 @@ const std::map<std::string, Strings>& AllowedFolders() {
   return *allowed;
 }
 
-// The lowest layers of runtime/; the folders above them are free in what they use of runtime/.
+// The layers of runtime/, each with what it may use: there is no cycle.
 const std::map<std::string, Strings>& AllowedLayers() {
   static const auto* const allowed = new std::map<std::string, Strings>{
       {"public", {"public"}},
@@ -47,6 +47,17 @@ const std::map<std::string, Strings>& AllowedLayers() {
       {"env", {"base", "env", "public", "tensor"}},
       {"tensor", {"base", "public", "tensor"}},
       {"graph", {"base", "env", "graph", "public", "tensor"}},
+      {"trace", {"base", "env", "public", "trace"}},
+      {"config", {"base", "config", "env", "public"}},
+      {"net", {"base", "env", "net", "public", "tensor"}},
+      {"device", {"base", "device", "env", "graph", "public", "tensor"}},
+      {"data", {"base", "data", "env", "graph", "public", "tensor"}},
+      {"checkpoint", {"base", "checkpoint", "data", "env", "public", "tensor"}},
+      {"function",
+       {"base", "data", "device", "env", "function", "graph", "net", "public", "tensor", "trace"}},
+      {"cluster",
+       {"base", "cluster", "config", "data", "device", "env", "graph", "net", "public", "tensor",
+        "trace"}},
   };
   return *allowed;
 }
@@ -194,11 +205,20 @@ std::string WhyNotInclude(const std::string& path, const std::string& written, b
     if (!local) return absl::StrCat(from, "/ may not include ", to, "/, found '", header, "'");
   }
 
-  const auto layers = AllowedLayers().find(Layer(path));
-  if (layers != AllowedLayers().end() && to == "runtime" &&
-      !Contains(layers->second, Layer(header))) {
-    return absl::StrCat("runtime/", layers->first, "/ may only include runtime/{",
-                        absl::StrJoin(layers->second, ","), "}, found '", header, "'");
+  if (const std::string layer = Layer(path); !layer.empty()) {
+    const auto allowed_layers = AllowedLayers().find(layer);
+    if (allowed_layers == AllowedLayers().end()) {
+      return absl::StrCat("runtime/", layer, "/ has no place among the layers of tests/tidy");
+    }
+    if (to == "runtime" && !Contains(allowed_layers->second, Layer(header))) {
+      return absl::StrCat("runtime/", layer, "/ may only include runtime/{",
+                          absl::StrJoin(allowed_layers->second, ","), "}, found '", header, "'");
+    }
+  }
+  // Arithmetic, which ops are made of.
+  if (absl::StartsWith(path, "kernels/cpu/") && to == "kernels" &&
+      !absl::StartsWith(header, "kernels/cpu/")) {
+    return absl::StrCat("kernels/cpu/ may only include kernels/cpu/, found '", header, "'");
   }
   const auto rooms = AllowedRooms().find(FolderWithin(path, "coordinator/"));
   if (rooms != AllowedRooms().end() && to == "coordinator" &&

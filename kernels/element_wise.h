@@ -3,6 +3,8 @@
 
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/op_util.h"
+#include "kernels/validate.h"
 
 namespace coxswain::kernels {
 
