@@ -53,12 +53,21 @@ bool HttpConnection::WaitForRequest(const std::function<bool()>& ending) {
   head_.clear();
   left_ = limits_.head_bytes;
   const auto until = Clock::now() + limits_.idle;
-  bool there = begin_ < end_;  // the next request arrived with the last one
-  while (!there && !ending() && Clock::now() < until) {
-    there = PollUntil(socket_, POLLIN, std::min(until, Clock::now() + kLook));
+  // Unless the next request arrived with the last one. Through TLS not all that comes is data.
+  while (begin_ == end_) {
+    if (ending() || Clock::now() >= until) return false;
+    const HttpSocket::Moved got = bytes_->Receive(buffer_.data(), buffer_.size());
+    if (got.bytes > 0) {
+      begin_ = 0;
+      end_ = static_cast<size_t>(got.bytes);
+    } else if (got.wait_for == 0) {
+      return false;
+    } else {
+      PollUntil(socket_, got.wait_for, std::min(until, Clock::now() + kLook));
+    }
   }
   deadline_ = Clock::now() + limits_.request;
-  return there;
+  return true;
 }
 
 bool HttpConnection::Wait(short events) const {

@@ -31,8 +31,9 @@ class HttpConnection final : public httplib::Stream {
   HttpConnection(socket_t socket, HttpSocket* bytes, const ConnectionLimits& limits)
       : socket_(socket), bytes_(bytes), limits_(limits) {}
 
-  // Waits for the first byte of a request, when its time limit begins. False: none arrives in time,
-  // the client is gone, or `ending` returns true because the server is ending.
+  // Waits for the first byte of a request, when its time limit begins; a new connection's handshake
+  // is part of that wait. False: none arrives in time, the client is gone, or `ending` returns true
+  // because the server is ending.
   bool WaitForRequest(const std::function<bool()>& ending);
   // Whether the request took too long, so that the connection cannot be used any more.
   bool ran_out() const { return ran_out_; }

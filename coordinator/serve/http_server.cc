@@ -40,6 +40,8 @@ constexpr size_t kWaitingConnections = 16;
 constexpr time_t kIdleMicroseconds = 100'000;
 constexpr size_t kHeadBytes = 64 << 10;
 constexpr size_t kAnyBytes = std::numeric_limits<size_t>::max();
+// A certificate that expires sooner is told of.
+constexpr absl::Duration kSoon = absl::Hours(24 * 30);
 constexpr int kWrongMethod = 405;
 constexpr int kTooSlow = 408;
 constexpr int kTooLarge = 413;
@@ -456,6 +458,10 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(ModelService* ser
   std::unique_ptr<Https> https;
   if (!options.https.certificate.empty()) {
     ASSIGN_OR_RETURN(https, Https::Open(options.https));
+    if (https->expires() - absl::Now() < kSoon) {
+      LogWarning(options.https.certificate, " expires on ",
+                 absl::FormatTime("%Y-%m-%d", https->expires(), absl::UTCTimeZone()));
+    }
   }
   RETURN_IF_ERROR(CheckHost(options.host));
   std::unique_ptr<HttpServer> http(

@@ -23,6 +23,9 @@ namespace {
 using ContextHandle = std::unique_ptr<SSL_CTX, net::FreeWith<SSL_CTX_free>>;
 using SslHandle = std::unique_ptr<SSL, net::FreeWith<SSL_free>>;
 
+// How soon files that could not be used are tried again, though they are the same.
+constexpr absl::Duration kAgain = absl::Seconds(5);
+
 class TlsSocket final : public HttpSocket {
  public:
   TlsSocket(int socket, SslHandle ssl) : socket_(socket), ssl_(std::move(ssl)) {}
@@ -71,8 +74,10 @@ std::string StateOf(const std::string& file) {
   if (file.empty()) return "";
   struct stat found = {};
   if (stat(file.c_str(), &found) != 0) return "gone;";
+  // Of the last change of anything: rights and owner, too, decide whether it can be used.
   return absl::StrCat(found.st_dev, ",", found.st_ino, ",", found.st_size, ",",
-                      found.st_mtim.tv_sec, ",", found.st_mtim.tv_nsec, ";");
+                      found.st_mtim.tv_sec, ",", found.st_mtim.tv_nsec, ",", found.st_ctim.tv_sec,
+                      ",", found.st_ctim.tv_nsec, ";");
 }
 
 std::string StateOf(const HttpsFiles& files) {
@@ -102,6 +107,8 @@ class Https::Context {
       SSL_CTX_set_options(c, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
       SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                               SSL_MODE_RELEASE_BUFFERS);
+      // Else a client that sends what is no data would keep a read for as long as it likes.
+      SSL_CTX_clear_mode(c, SSL_MODE_AUTO_RETRY);
     }
     if (good && !files.client_ca.empty()) {
       ASSIGN_OR_RETURN(const auto trusted, net::ReadCertificates(files.client_ca));
@@ -109,6 +116,8 @@ class Https::Context {
         good = good && X509_STORE_add_cert(SSL_CTX_get_cert_store(c), one.get()) == 1 &&
                SSL_CTX_add_client_CA(c, one.get()) == 1;
       }
+      // One between clients and an authority will do.
+      X509_STORE_set_flags(SSL_CTX_get_cert_store(c), X509_V_FLAG_PARTIAL_CHAIN);
       SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
       // A session that goes on is one of a context, which this names.
       constexpr unsigned char kId[] = "coxswain";
@@ -146,16 +155,22 @@ absl::Time Https::expires() const {
 std::shared_ptr<const Https::Context> Https::Current() {
   const std::string state = StateOf(files_);
   absl::MutexLock lock(&mu_);
-  if (state == tried_) return context_;
+  const absl::Time now = absl::Now();
+  if (state == tried_ && now < again_) return context_;
   tried_ = state;
   auto fresh = Context::Read(files_);
+  const std::string why(fresh.status().message());
   if (fresh.ok()) {
     context_ = *std::move(fresh);
+    again_ = absl::InfiniteFuture();
     LogInfo("new certificate ", files_.certificate, ", which expires on ",
             absl::FormatTime("%Y-%m-%d", context_->expires(), absl::UTCTimeZone()));
   } else {
-    LogWarning("the certificate stays as it was: ", fresh.status().message());
+    // What is wrong may pass without a change of the files.
+    again_ = now + kAgain;
+    if (why != refused_) LogWarning("the certificate stays as it was: ", why);
   }
+  refused_ = why;
   return context_;
 }
 

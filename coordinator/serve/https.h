@@ -42,7 +42,9 @@ class Https {
   const HttpsFiles files_;
   mutable absl::Mutex mu_;
   std::shared_ptr<const Context> context_ ABSL_GUARDED_BY(mu_);
-  std::string tried_ ABSL_GUARDED_BY(mu_);  // the state of the files that was looked at last
+  std::string tried_ ABSL_GUARDED_BY(mu_);    // the state of the files that was looked at last
+  std::string refused_ ABSL_GUARDED_BY(mu_);  // why they could not be used; empty: they could
+  absl::Time again_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
 };
 
 }  // namespace coxswain::serve

@@ -1,15 +1,22 @@
 // A server whose connections are encrypted: who gets in, and what happens to its files.
 #include "coordinator/serve/https.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "httplib.h"
 #include "runtime/base/status.h"
+#include "runtime/net/certificates.h"
 #include "runtime/net/tls.h"
 #include "tests/testing/served_model.h"
 
@@ -42,6 +49,16 @@ std::unique_ptr<httplib::SSLClient> Believing(const std::string& directory, int 
   client->enable_server_certificate_verification(true);
   client->set_keep_alive(true);
   return client;
+}
+
+int ConnectTo(int port) {
+  const int connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(connected, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  return connected;
 }
 
 // A server of a model, with these files.
@@ -98,12 +115,7 @@ TEST_CASE("serve: who speaks no TLS gets nothing from HTTPS, and holds nobody up
   CHECK_FALSE(Believing(others, encrypted.running.port())->Get("/healthz"));
   // One who says nothing, and one who stops within the handshake, on the only connection.
   const auto silent = [&](const std::string& bytes) {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(encrypted.running.port()));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+    const int socket = ConnectTo(encrypted.running.port());
     REQUIRE(send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
     return socket;
@@ -113,6 +125,26 @@ TEST_CASE("serve: who speaks no TLS gets nothing from HTTPS, and holds nobody up
   REQUIRE(answer);
   CHECK(answer->body == "ok\n");
   for (const int socket : sockets) close(socket);
+}
+
+TEST_CASE("serve: a client that sends records without data loses its connection", "[serve]") {
+  const DataFiles files;
+  Encrypted encrypted(FilesOf(Made(files, "certificates")),
+                      {.connections = 1, .timeout = absl::Milliseconds(100)});
+  const int socket = ConnectTo(encrypted.running.port());
+  const std::unique_ptr<SSL_CTX, net::FreeWith<SSL_CTX_free>> context(
+      SSL_CTX_new(TLS_client_method()));
+  const std::unique_ptr<SSL, net::FreeWith<SSL_free>> ssl(SSL_new(context.get()));
+  SSL_set_fd(ssl.get(), socket);
+  REQUIRE(SSL_connect(ssl.get()) == 1);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  bool open = true;
+  while (open && absl::Now() < deadline) {
+    open = SSL_key_update(ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1 &&
+           SSL_do_handshake(ssl.get()) == 1;
+  }
+  CHECK_FALSE(open);
+  close(socket);
 }
 
 TEST_CASE("serve: with an authority for clients, only theirs get in", "[serve]") {
@@ -157,6 +189,12 @@ TEST_CASE("serve: a new certificate is taken without a restart, and a bad one is
   fs::remove(used + "/tls.crt");
   replace(old);
   CHECK(Believing(old, port)->Get("/healthz"));
+  // One that becomes good by its rights alone.
+  REQUIRE(chmod((next + "/tls.key").c_str(), 0644) == 0);
+  replace(next);
+  CHECK(Believing(old, port)->Get("/healthz"));
+  REQUIRE(chmod((used + "/tls.key").c_str(), 0600) == 0);
+  CHECK(Believing(next, port)->Get("/healthz"));
 }
 
 TEST_CASE("serve: files that make no HTTPS are a mistake that names them", "[serve]") {
@@ -175,6 +213,8 @@ TEST_CASE("serve: files that make no HTTPS are a mistake that names them", "[ser
              Contains(others + "/tls.key") && Contains(good.certificate));
   CHECK_THAT(told({files.Path("none"), good.key, ""}), Contains(files.Path("none")));
   CHECK_THAT(told({good.key, good.key, ""}), Contains(good.key) && Contains("certificate"));
+  REQUIRE(mkfifo(files.Path("pipe").c_str(), 0600) == 0);
+  CHECK_THAT(told({files.Path("pipe"), good.key, ""}), Contains("wanted a file"));
   CHECK_THAT(told({good.certificate, good.key, files.Write("ca", "nobody")}),
              Contains(files.Path("ca")));
   REQUIRE(chmod(good.key.c_str(), 0640 | 0004) == 0);
