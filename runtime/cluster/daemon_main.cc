@@ -1,4 +1,5 @@
-// The meaning of flags (Resolve, SecretOf, RootsOf), the end of the process, and main.
+// The flags (AddFlags) and what they mean (Resolve, SecretOf, RootsOf, Understand), what the process
+// does with signals, serving until one ends it (Serve), and main.
 #include "runtime/cluster/daemon_main.h"
 
 #include <malloc.h>
@@ -21,6 +22,7 @@
 #include "runtime/base/version.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/cluster/free_memory.h"
+#include "runtime/cluster/tls_watch.h"
 #include "runtime/data/names.h"
 #include "runtime/device/open_devices.h"
 #include "runtime/env/process_limits.h"
@@ -115,17 +117,13 @@ absl::StatusOr<std::shared_ptr<const net::Tls>> TlsOf(const Flags& flags) {
   return net::FindTls(flags.tls);
 }
 
-// A certificate that is about to expire is found before nobody can connect any more.
-constexpr absl::Duration kSoon = absl::Hours(24 * 30);
-
-void SayTls(const net::Tls& tls, env::Env* env) {
-  const std::string until = absl::FormatTime("%Y-%m-%d", tls.expires(), absl::UTCTimeZone());
-  const std::string text =
-      absl::StrCat("TLS with ", tls.certificate_file(), ", which expires on ", until);
-  if (tls.expires() - env->Now() < kSoon) {
-    LogWarning(text);
-  } else {
-    LogInfo(text);
+// One of them, when it comes.
+int WaitForSignal(const sigset_t& signals, TlsWatch* watch) {
+  const timespec interval = absl::ToTimespec(TlsWatch::kInterval);
+  while (true) {
+    const int number = sigtimedwait(&signals, nullptr, &interval);
+    if (number > 0) return number;
+    if (errno == EAGAIN) watch->Look();
   }
 }
 
@@ -202,90 +200,77 @@ void KeepFreedMemory() {
 #endif
 }
 
-}  // namespace
-
-int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactory& factory) {
-  KeepFreedMemory();
-  const std::string program = absl::StrCat("coxswain-", job);
-  CLI::App app(
-      absl::StrCat(job == "ps" ? "Keeps variables and embedding tables" : "Runs training steps",
-                   " for a Coxswain coordinator; waits for one, serves job after job."),
-      program);
-  Flags flags;
-  app.add_option("--cluster", flags.cluster, "cluster file (YAML: worker and ps address lists)");
-  app.add_option("--task", flags.task, "this task's number in its list");
-  app.add_option("--port", flags.port, "listen on this port instead; 0 picks one and prints it");
-  app.add_option("--host", flags.host,
-                 "listen on this address (default: loopback, or all if the cluster file names "
-                 "another host)");
-  app.add_option("--threads", flags.threads, "compute threads (default: one per core)");
-  app.add_option("--gpus", flags.gpus,
-                 job == "worker"
-                     ? "auto (all there are), none, or numbers: 0,1; a device that is none for "
-                       "tests: fake (default: auto)"
-                     : "whose memory may have tables with `device: gpu`; used only if there are "
-                       "such: auto (all there are), none, numbers, or fake (default: auto)")
+void AddFlags(const std::string& job, CLI::App* app, Flags* flags) {
+  app->add_option("--cluster", flags->cluster, "cluster file (YAML: worker and ps address lists)");
+  app->add_option("--task", flags->task, "this task's number in its list");
+  app->add_option("--port", flags->port, "listen on this port instead; 0 picks one and prints it");
+  app->add_option("--host", flags->host,
+                  "listen on this address (default: loopback, or all if the cluster file names "
+                  "another host)");
+  app->add_option("--threads", flags->threads, "compute threads (default: one per core)");
+  app->add_option("--gpus", flags->gpus,
+                  job == "worker"
+                      ? "auto (all there are), none, or numbers: 0,1; a device that is none for "
+                        "tests: fake (default: auto)"
+                      : "whose memory may have tables with `device: gpu`; used only if there are "
+                        "such: auto (all there are), none, numbers, or fake (default: auto)")
       ->envname(device::kGpusVariable);
-  app.add_option("--log-level", flags.log_level, "debug, info, warning or error");
-  auto* secret = app.add_option(
-      "--secret-file", flags.secret.file,
+  app->add_option("--log-level", flags->log_level, "debug, info, warning or error");
+  auto* secret = app->add_option(
+      "--secret-file", flags->secret.file,
       "obey only who has this secret; else $COXSWAIN_SECRET_FILE, or ~/.config/coxswain/secret");
-  app.add_option("--secret-fd", flags.secret_fd, "read the secret from this open descriptor")
+  app->add_option("--secret-fd", flags->secret_fd, "read the secret from this open descriptor")
       ->excludes(secret);
-  app.add_flag("--insecure", flags.secret.insecure, "obey everybody who reaches the port")
+  app->add_flag("--insecure", flags->secret.insecure, "obey everybody who reaches the port")
       ->excludes(secret);
-  app.add_option("--tls-dir", flags.tls.directory,
-                 "encrypt connections: the directory of ca.crt, tls.crt and tls.key; else "
-                 "$COXSWAIN_TLS_DIR");
-  app.add_option("--tls-name", flags.tls.name,
-                 "the DNS name that certificates of the cluster have; else $COXSWAIN_TLS_NAME, or "
-                 "coxswain");
-  app.add_option("--root", flags.roots,
-                 "read data and write checkpoints below this directory only; may be given several "
-                 "times (default: the working directory; on loopback everywhere)")
+  app->add_option("--tls-dir", flags->tls.directory,
+                  "encrypt connections: the directory of ca.crt, tls.crt and tls.key; else "
+                  "$COXSWAIN_TLS_DIR");
+  app->add_option("--tls-name", flags->tls.name,
+                  "the DNS name that certificates of the cluster have; else $COXSWAIN_TLS_NAME, or "
+                  "coxswain");
+  app->add_option("--root", flags->roots,
+                  "read data and write checkpoints below this directory only; may be given several "
+                  "times (default: the working directory; on loopback everywhere)")
       ->allow_extra_args(false);
-  app.add_option(
-      "--local-socket", flags.local_socket,
+  app->add_option(
+      "--local-socket", flags->local_socket,
       "no port: a socket of this name, for processes of this user on this machine alone");
-  app.add_flag("--exit-with-parent", flags.exit_with_parent, "end when the parent process ends");
-  app.add_option("--incarnation", flags.incarnation,
-                 "a number for this start that no other start ever has, for programs that start "
-                 "daemons (default: a random one)");
-  app.set_version_flag("--version", std::string(kVersion));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // prints the help or version asked for
-    return WrongUsage(app, e);
+  app->add_flag("--exit-with-parent", flags->exit_with_parent, "end when the parent process ends");
+  app->add_option("--incarnation", flags->incarnation,
+                  "a number for this start that no other start ever has, for programs that start "
+                  "daemons (default: a random one)");
+  app->set_version_flag("--version", std::string(kVersion));
+}
+
+// What the flags come to.
+struct Settings {
+  LogLevel level = LogLevel::kInfo;
+  net::Secret secret;
+  std::shared_ptr<const net::Tls> tls;
+  env::Roots roots;
+};
+
+absl::StatusOr<Settings> Understand(const std::string& job, Flags* flags) {
+  Settings settings;
+  ASSIGN_OR_RETURN(settings.level, ParseLevel(flags->log_level));
+  RETURN_IF_ERROR(Resolve(job, flags));
+  ASSIGN_OR_RETURN(settings.secret, SecretOf(*flags));
+  ASSIGN_OR_RETURN(settings.tls, TlsOf(*flags));
+  ASSIGN_OR_RETURN(settings.roots, RootsOf(*flags));
+  if (flags->port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("--port: wanted 0..65535, found ", flags->port));
   }
-  auto level = ParseLevel(flags.log_level);
-  if (!level.ok()) return Complain(level.status(), kUsageError);
-  if (absl::Status s = Resolve(job, &flags); !s.ok()) return Complain(s, kUsageError);
-  auto secret_found = SecretOf(flags);
-  if (!secret_found.ok()) return Complain(secret_found.status(), kUsageError);
-  auto tls = TlsOf(flags);
-  if (!tls.ok()) return Complain(tls.status(), kUsageError);
-  const auto roots = RootsOf(flags);
-  if (!roots.ok()) return Complain(roots.status(), kUsageError);
-  if (flags.port > 65535) {
-    return Complain(
-        absl::InvalidArgumentError(absl::StrCat("--port: wanted 0..65535, found ", flags.port)),
-        kUsageError);
+  if (flags->threads < 0 || flags->threads > env::kMostThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--threads: wanted 0..", env::kMostThreads, ", found ", flags->threads));
   }
-  if (flags.threads < 0 || flags.threads > env::kMostThreads) {
-    return Complain(absl::InvalidArgumentError(absl::StrCat(
-                        "--threads: wanted 0..", env::kMostThreads, ", found ", flags.threads)),
-                    kUsageError);
-  }
-  if (absl::Status s = env::CheckThreads("--threads", flags.threads); !s.ok()) {
-    return Complain(s, kUsageError);
-  }
-  if (flags.exit_with_parent) {
-    const pid_t parent = getppid();
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent || parent == 1) return 0;  // the parent is gone already
-  }
-  // Blocked before any thread starts, so that only sigwait below sees them.
+  RETURN_IF_ERROR(env::CheckThreads("--threads", flags->threads));
+  return settings;
+}
+
+// Those that end the process; before any thread starts, so that only WaitForSignal sees them.
+sigset_t TakeSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -298,44 +283,45 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
   // A logout, or a closed terminal, is no reason to end; and there is no configuration to reload.
   signal(SIGHUP, SIG_IGN);
-  env::RaiseFileLimit();
+  return signals;
+}
 
-  InitLogging(absl::StrCat(job, ":", flags.task), *level);
-  auto env = env::NewRootedEnv(env::NewRealEnv(flags.threads), *roots);
-  std::shared_ptr<const device::DeviceSet> devices;
-  if (job == "worker") {
-    auto opened = device::OpenDevices(flags.gpus, env.get());
-    if (!opened.ok()) return Complain(Annotate(opened.status(), "--gpus"), kUsageError);
-    devices = *std::move(opened);
-  } else if (absl::Status s = device::CheckGpusThere(flags.gpus); !s.ok()) {
-    return Complain(Annotate(s, "--gpus"), kUsageError);
+// A worker opens its GPUs now, a parameter server when a table wants one.
+absl::Status AddDevices(const Flags& flags, env::Env* env, DaemonOptions* options) {
+  if (options->job == "worker") {
+    ASSIGN_OR_RETURN(options->devices, device::OpenDevices(flags.gpus, env));
+    return absl::OkStatus();
   }
-  if (*tls != nullptr) SayTls(**tls, env.get());
-  auto transport = net::NewClusterTransport({*std::move(secret_found), *std::move(tls)});
+  options->open_devices = [env, wanted = flags.gpus] { return device::OpenDevices(wanted, env); };
+  return device::CheckGpusThere(flags.gpus);
+}
+
+// Until a signal comes. Returns the exit code.
+int Serve(const std::string& job, const Flags& flags, Settings settings, const sigset_t& signals,
+          const DaemonFactory& factory) {
+  auto env = env::NewRootedEnv(env::NewRealEnv(flags.threads), settings.roots);
   DaemonOptions options;
   options.job = job;
   options.task = flags.task;
   options.address = flags.local_socket.empty()
                         ? absl::StrCat(flags.host, ":", flags.port)
                         : absl::StrCat(net::kLocalScheme, flags.local_socket);
-  options.roots = *roots;
+  options.roots = settings.roots;
   options.incarnation = flags.incarnation;
   options.memory_wanted = [] { return FreeMemoryShare() < kLittleMemory; };
-  options.devices = std::move(devices);
-  if (job == "ps") {
-    options.open_devices = [&env, wanted = flags.gpus] {
-      return device::OpenDevices(wanted, env.get());
-    };
+  if (absl::Status s = AddDevices(flags, env.get(), &options); !s.ok()) {
+    return Complain(Annotate(s, "--gpus"), kUsageError);
   }
   // This process cannot use the device again. A restarted worker has lost no state, and a PS has
   // lost what it loses with every other end.
   options.device_lost = [](const absl::Status&) { _exit(kDeviceLostCode); };
+  TlsWatch watch(settings.tls, env.get());
+  auto transport = net::NewClusterTransport({std::move(settings.secret), std::move(settings.tls)});
   auto daemon = factory(env.get(), transport.get(), options);
   if (absl::Status s = daemon->Start(); !s.ok()) return Complain(s, kCannotListen);
   std::printf("listening on %s\n", daemon->address().c_str());
   std::fflush(stdout);
-  int signal_number = 0;
-  sigwait(&signals, &signal_number);
+  const int signal_number = WaitForSignal(signals, &watch);
   LogInfo("ending on signal ", signal_number);
   BoundTheEnd(signals);
   auto told = std::make_shared<absl::Notification>();
@@ -343,6 +329,35 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   told->WaitForNotification();
   daemon.reset();
   return 0;
+}
+
+}  // namespace
+
+int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactory& factory) {
+  KeepFreedMemory();
+  CLI::App app(
+      absl::StrCat(job == "ps" ? "Keeps variables and embedding tables" : "Runs training steps",
+                   " for a Coxswain coordinator; waits for one, serves job after job."),
+      absl::StrCat("coxswain-", job));
+  Flags flags;
+  AddFlags(job, &app, &flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // prints the help or version asked for
+    return WrongUsage(app, e);
+  }
+  auto settings = Understand(job, &flags);
+  if (!settings.ok()) return Complain(settings.status(), kUsageError);
+  if (flags.exit_with_parent) {
+    const pid_t parent = getppid();
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent || parent == 1) return 0;  // the parent is gone already
+  }
+  const sigset_t signals = TakeSignals();
+  env::RaiseFileLimit();
+  InitLogging(absl::StrCat(job, ":", flags.task), settings->level);
+  return Serve(job, flags, *std::move(settings), signals, factory);
 }
 
 }  // namespace coxswain::cluster

@@ -2,10 +2,7 @@
 
 #include <openssl/pem.h>
 
-#include <cerrno>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
@@ -44,12 +41,7 @@ absl::Status WrongFile(const std::string& file, absl::string_view found) {
 }
 
 absl::StatusOr<std::vector<CertificateHandle>> ReadCertificates(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) {
-    return WithDetail(absl::ErrnoToStatus(errno, file), {ErrorCause::kConfiguration, false, "", 0});
-  }
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (text.size() > kMostBytes) return WrongFile(file, "wanted at most 1 MiB, found more");
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file, file, kMostBytes));
   const BioHandle bio = Over(text);
   std::vector<CertificateHandle> certificates;
   ERR_clear_error();

@@ -309,7 +309,7 @@ class ClientStream::Inquiry final
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
       absl::StrAppend(&message, ": ", status.error_message());
     }
-    stream->Abort(absl::UnavailableError(message));
+    if (!stream->connected()) stream->Abort(absl::UnavailableError(message));
     stream->RemoveHold();
   }
 

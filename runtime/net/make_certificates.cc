@@ -108,12 +108,12 @@ absl::Status MakeCertificates(const std::string& directory, const std::string& n
   ERR_clear_error();
   const KeyHandle authority_key(EVP_EC_gen("P-256")), key(EVP_EC_gen("P-256"));
   if (authority_key == nullptr || key == nullptr) return Failed("a key");
-  ASSIGN_OR_RETURN(const CertificateHandle authority,
-                   Sign(absl::StrCat(name, " authority"), authority_key.get(), nullptr,
-                        authority_key.get(), lifetime,
-                        {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
-                         {NID_key_usage, "critical,keyCertSign"},
-                         {NID_subject_key_identifier, "hash"}}));
+  ASSIGN_OR_RETURN(
+      const CertificateHandle authority,
+      Sign("Coxswain authority", authority_key.get(), nullptr, authority_key.get(), lifetime,
+           {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+            {NID_key_usage, "critical,keyCertSign"},
+            {NID_subject_key_identifier, "hash"}}));
   ASSIGN_OR_RETURN(const CertificateHandle own,
                    Sign(name, key.get(), authority.get(), authority_key.get(), lifetime,
                         {{NID_basic_constraints, "critical,CA:FALSE"},
@@ -143,9 +143,14 @@ absl::Status MakeCertificates(const std::string& directory, const std::string& n
     return configuration(
         absl::AlreadyExistsError(absl::StrCat(path, " is there already, and is not replaced")));
   }
+  std::vector<std::string> made;
   for (const File& file : files) {
     const std::string path = absl::StrCat(directory, "/", file.name);
-    RETURN_IF_ERROR(WriteNewFile(path, path, file.text, file.mode));
+    if (absl::Status s = WriteNewFile(path, path, file.text, file.mode); !s.ok()) {
+      for (const std::string& one : made) std::filesystem::remove(one, error);
+      return s;
+    }
+    made.push_back(path);
   }
   return absl::OkStatus();
 }

@@ -26,9 +26,6 @@ absl::Status SystemError(int error, absl::string_view what) {
 
 absl::Status CheckOwner(const struct stat& file, const std::string& what, const std::string& path) {
   const bool mine = file.st_uid == geteuid(), root = file.st_uid == 0;
-  if (!S_ISREG(file.st_mode)) {
-    return Wrong(absl::StatusCode::kInvalidArgument, absl::StrCat(what, ": wanted a file"));
-  }
   if (!mine && !root) {
     return Wrong(absl::StatusCode::kPermissionDenied,
                  absl::StrCat(what, " belongs to user ", file.st_uid,
@@ -42,16 +39,17 @@ absl::Status CheckOwner(const struct stat& file, const std::string& what, const 
                             "600 ", ShellQuoted(path)));
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, const std::string& what,
-                                            size_t most) {
+absl::StatusOr<std::string> Read(const std::string& path, const std::string& what, size_t most,
+                                 bool is_private) {
   // Not to wait for a pipe's other end.
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return SystemError(errno, what);
   struct stat file = {};
   if (fstat(fd.get(), &file) != 0) return SystemError(errno, what);
-  RETURN_IF_ERROR(CheckOwner(file, what, path));
+  if (!S_ISREG(file.st_mode)) {
+    return Wrong(absl::StatusCode::kInvalidArgument, absl::StrCat(what, ": wanted a file"));
+  }
+  if (is_private) RETURN_IF_ERROR(CheckOwner(file, what, path));
   std::string text(most + 1, '\0');
   size_t size = 0;
   while (size < text.size()) {
@@ -67,6 +65,18 @@ absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, const std::
   }
   text.resize(size);
   return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, const std::string& what,
+                                            size_t most) {
+  return Read(path, what, most, /*is_private=*/true);
+}
+
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, const std::string& what,
+                                          size_t most) {
+  return Read(path, what, most, /*is_private=*/false);
 }
 
 absl::Status WriteNewFile(const std::string& path, const std::string& what, const std::string& text,

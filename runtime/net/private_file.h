@@ -16,6 +16,10 @@ namespace coxswain::net {
 absl::StatusOr<std::string> ReadPrivateFile(const std::string& path, const std::string& what,
                                             size_t most);
 
+// The same of a file that others may read and write.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, const std::string& what,
+                                          size_t most);
+
 // Makes a file with `text`, whole or not at all, and never in place of another. Errors:
 // AlreadyExists and others of the file system, with cause kConfiguration.
 absl::Status WriteNewFile(const std::string& path, const std::string& what, const std::string& text,

@@ -66,6 +66,7 @@ const std::map<std::string, Example>& Examples() {
         "every promise was kept"}},
       {"add-worker", {{}, "", "is worker:2"}},
       {"status", {{}, "", "ps:0"}},
+      {"make-certificates", {{{" DIR", " tls"}}, "", ""}},
       {"make-secret", {{{"FILE", "secret"}}, "", ""}},
       {"help", {{{"COMMAND", "train"}}, "", "Usage: coxswain train"}},
       {"version", {{}, "", "coxswain "}},

@@ -87,6 +87,9 @@ TEST_CASE("certificates that cannot be used are a mistake of who names them", "[
   Process ps({COXSWAIN_BINARY_DIR "/bin/coxswain-ps", "--port", "0", "--tls-dir", directory,
               "--tls-name", "ranking"});
   CHECK(ps.WaitForError(" W ps:0] TLS with " + directory));
+  // And of what takes its place and cannot be used, while it runs.
+  std::ofstream(directory + "/tls.key") << "torn";
+  CHECK(ps.WaitForError("new connections cannot be made"));
   const auto twice = Coxswain({"make-certificates", directory});
   CHECK(twice.code == 2);
   CHECK_THAT(twice.err, Contains(directory + "/") && Contains("already"));

@@ -80,6 +80,7 @@ TEST_CASE("certificates are made for a name, and never in place of others", "[tl
     CHECK(std::string(std::istreambuf_iterator<char>(in), {}) == "mine");
     CHECK(std::distance(fs::directory_iterator(one), {}) == 1);
   }
+  Read(Made(files, "long", std::string(60, 'n')), std::string(60, 'n'));
   for (const char* name : {"", "a,DNS:b", "a..b", "-a", "a b", "*.a"}) {
     CAPTURE(name);
     CHECK_THAT(Refusal(net::MakeCertificates(files.Path("none"), name, kDay)),
