@@ -34,7 +34,6 @@ class ColumnValues {
   int64_t entries() const { return column_->values.count; }  // larger than all that are not missing
   bool has_texts() const { return column_->values.kind == COX_ARROW_TEXT; }
   bool has_integers() const { return column_->values.kind == COX_ARROW_INTEGER; }
-  bool may_miss() const { return has_dictionary() || column_->values.valid != nullptr; }
 
   // The values of a row: [begin, end). A list that is missing has none.
   struct Range {

@@ -58,12 +58,6 @@ void AddJob(CLI::App* command, std::string* job) {
   command->add_option("JOB", *job, "the job file, see docs/job.md")->required()->type_name("FILE");
 }
 
-void AddModelDir(CLI::App* command, std::string* directory) {
-  command->add_option("--model-dir", *directory, "a model that `coxswain train` saved")
-      ->required()
-      ->type_name("DIR");
-}
-
 void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
   command
       ->add_option("--set", *overrides,

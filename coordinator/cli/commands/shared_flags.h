@@ -23,7 +23,6 @@ CLI::Option* CheckTimeout(CLI::Option* option);
 CLI::Option* CheckSeconds(CLI::Option* option);
 
 void AddJob(CLI::App* command, std::string* job);
-void AddModelDir(CLI::App* command, std::string* directory);
 void AddOverrides(CLI::App* command, std::vector<std::string>* overrides);
 // --cluster, --local and credentials, of a command that works in this process without them.
 void AddElsewhere(CLI::App* command, Where* where, const std::string& what);
