@@ -12,6 +12,7 @@
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/export/export.h"
+#include "coordinator/export/export_format.h"
 #include "coordinator/export/onnx_export.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_model.h"
@@ -31,8 +32,10 @@ absl::Status CheckOut(const ExportFlags& flags) {
   }
   RETURN_IF_ERROR(CheckOutsideSaved({"--out", flags.out}));
   std::error_code error;
-  const bool file = flags.to == "safetensors" || flags.to == "npz" || flags.to == "onnx";
-  if (!file || std::filesystem::is_directory(flags.out, error)) return absl::OkStatus();
+  const auto format = exporter::FindExportFormat(flags.to);  // none: onnx
+  if ((format.ok() && (*format)->makes_directory()) ||
+      std::filesystem::is_directory(flags.out, error))
+    return absl::OkStatus();
   const auto job = model::ReadKeptJob(KeptIn(flags.from), KeptAs(flags.from));
   const auto info = model::ReadModelInfo(KeptIn(flags.from), KeptAs(flags.from));
   std::vector<CommandInput> inputs;
@@ -71,7 +74,7 @@ absl::Status Run(const ExportFlags& flags, const SavedFlags& from, std::function
     return absl::InvalidArgumentError("--external-data belongs to --to onnx");
   }
   exporter::ExportOptions options;
-  ASSIGN_OR_RETURN(options.format, exporter::ParseExportFormat(flags.to));
+  options.format = flags.to;
   options.out = flags.out;
   options.variables = flags.variables;
   options.replace = flags.force;

@@ -1,4 +1,4 @@
-// Numbers and words as texts; a CSV file; the two files of the projector; removed ids.
+// Numbers and words as texts; a CSV file; the projector's numbers; names of rows; removed ids.
 #include "coordinator/export/csv_writer.h"
 
 #include <charconv>
@@ -140,8 +140,8 @@ absl::Status WriteCsv(const SelectedRows& rows, const WordOf& words, env::FileSy
   return file->Close();
 }
 
-absl::Status WriteProjector(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
-                            const std::string& vectors, const std::string& metadata) {
+absl::Status WriteProjector(const SelectedRows& rows, const WordOf&, env::FileSystem* files,
+                            const std::string& vectors) {
   ASSIGN_OR_RETURN(auto numbers, files->CreateLarge(vectors));
   const model::SavedRows& saved = rows.saved();
   const Formatter append = FormatterOf(saved.variable().dtype);
@@ -161,8 +161,7 @@ absl::Status WriteProjector(const SelectedRows& rows, const WordOf& words, env::
     return written;
   }));
   RETURN_IF_ERROR(numbers->Sync());
-  RETURN_IF_ERROR(numbers->Close());
-  return WriteLabels(rows, words, files, metadata);
+  return numbers->Close();
 }
 
 absl::Status WriteLabels(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,

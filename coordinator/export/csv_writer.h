@@ -32,12 +32,11 @@ absl::StatusOr<WordOf> WordsOf(const model::SavedSource& source, const model::Sa
 absl::Status WriteCsv(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
                       const std::string& path);
 
-// The same for projector.tensorflow.org: one file has a line of numbers per row, separated by tabs;
-// the other has a line with the row's word, or its id, with blanks in place of tabs and line ends.
+// The same for projector.tensorflow.org: a line of numbers for each row, separated by tabs.
 absl::Status WriteProjector(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
-                            const std::string& vectors, const std::string& metadata);
+                            const std::string& vectors);
 
-// Only the latter file.
+// A line for each row with its word, or its id, with blanks in place of tabs and line ends.
 absl::Status WriteLabels(const SelectedRows& rows, const WordOf& words, env::FileSystem* files,
                          const std::string& metadata);
 

@@ -1,31 +1,29 @@
-// The metadata of an export; npz; csv, a file for each variable; replaced directories; and the
-// export as a whole.
+// The metadata of an export; a file for each variable; replaced directories; and the export as a
+// whole. How variables are written is in formats/.
 #include "coordinator/export/export.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <system_error>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/export/csv_writer.h"
-#include "coordinator/export/hnsw_writer.h"
-#include "coordinator/export/npz_writer.h"
+#include "coordinator/export/export_format.h"
 #include "coordinator/export/selected_rows.h"
 #include "coordinator/model/visits.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/names.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/keep_access.h"
@@ -37,9 +35,6 @@ namespace {
 constexpr char kDirectoryFacts[] = "export.json";
 constexpr char kFormat[] = "coxswain-export";
 
-// The metadata of an export, as texts.
-using Facts = std::map<std::string, std::string>;
-
 Facts FactsOf(const model::SavedSource& source, const model::SavedSource* base) {
   Facts facts = {
       {"format", kFormat}, {"version", kVersion}, {"steps", absl::StrCat(source.steps())}};
@@ -50,28 +45,22 @@ Facts FactsOf(const model::SavedSource& source, const model::SavedSource* base) 
   return facts;
 }
 
-// Vectors with their names, of tables only.
-bool OfTables(ExportFormat format) {
-  return format == ExportFormat::kProjector || format == ExportFormat::kHnsw;
-}
-
 absl::StatusOr<std::vector<SelectedRows>> Choose(const model::SavedSource& source,
-                                                 const ExportOptions& options) {
+                                                 const ExportOptions& options,
+                                                 const ExportFormat& format) {
   std::vector<std::string> names = options.variables;
   if (names.empty()) {
     for (const model::SavedVariable& v : source.variables()) {
-      const bool wanted = !OfTables(options.format) || v.table;
+      const bool wanted = format.only_tables == nullptr || v.table;
       if (wanted && !model::IsInternalName(v.name)) names.push_back(v.name);
     }
   }
   std::vector<SelectedRows> chosen;
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(model::SavedRows rows, source.Open(name));
-    if (OfTables(options.format) && !rows.variable().table) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          data::Quoted(name), " is no table: ",
-          options.format == ExportFormat::kHnsw ? "an index is of" : "the projector shows",
-          " rows of tables"));
+    if (format.only_tables != nullptr && !rows.variable().table) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(data::Quoted(name), " is no table: ", format.only_tables));
     }
     RETURN_IF_ERROR(rows.Verify());
     std::optional<model::SavedRows> base;
@@ -87,12 +76,6 @@ absl::StatusOr<std::vector<SelectedRows>> Choose(const model::SavedSource& sourc
     chosen.push_back(std::move(selected));
   }
   return chosen;
-}
-
-// Names in the file: a table's rows have the table's name, its ids a name derived from it.
-std::string IdsName(const SelectedRows& rows) { return absl::StrCat(rows.variable().name, ".ids"); }
-std::string RemovedName(const SelectedRows& rows) {
-  return absl::StrCat(rows.variable().name, ".removed");
 }
 
 // All arrays of a variable.
@@ -115,86 +98,15 @@ absl::Status CheckNames(const std::vector<SelectedRows>& all) {
   return absl::OkStatus();
 }
 
-absl::Status WriteSafetensors(const std::vector<SelectedRows>& all, const Facts& facts,
-                              env::FileSystem* files, const std::string& path) {
-  std::vector<checkpoint::SafetensorsEntry> entries;
-  for (const SelectedRows& rows : all) {
-    if (rows.variable().table) entries.push_back({IdsName(rows), DType::kI64, Shape{rows.rows()}});
-    entries.push_back({rows.variable().name, rows.variable().dtype, rows.shape()});
-    if (rows.may_remove()) {
-      entries.push_back({RemovedName(rows), DType::kI64, Shape{rows.removed()}});
+// The second file of a variable's, with the names of its rows; empty: its format has none.
+std::string LabelsFile(const std::string& file) {
+  for (const ExportFormat* format : ExportFormats()) {
+    absl::string_view stem = file;
+    if (format->labels && absl::ConsumeSuffix(&stem, format->ending)) {
+      return absl::StrCat(stem, ".metadata.tsv");
     }
   }
-  ASSIGN_OR_RETURN(auto out,
-                   checkpoint::SafetensorsWriter::Create(files, path, std::move(entries), facts));
-  for (const SelectedRows& rows : all) {
-    if (rows.variable().table) {
-      RETURN_IF_ERROR(rows.ForEach(false, true, [&](const SelectedBlock& block) {
-        return out->Append(block.ids, static_cast<size_t>(block.rows) * sizeof(int64_t));
-      }));
-    }
-    RETURN_IF_ERROR(rows.ForEach(true, false, [&](const SelectedBlock& block) {
-      return out->Append(block.values, static_cast<size_t>(block.rows) * rows.saved().row_bytes());
-    }));
-    RETURN_IF_ERROR(rows.ForEachRemoved([&](absl::Span<const int64_t> ids) {
-      return out->Append(ids.data(), ids.size() * sizeof(int64_t));
-    }));
-  }
-  return out->Finish();
-}
-
-absl::Status WriteNpzRows(const SelectedRows& rows, NpzWriter* out) {
-  if (rows.variable().table) {
-    RETURN_IF_ERROR(out->BeginArray(IdsName(rows), DType::kI64, Shape{rows.rows()}));
-    RETURN_IF_ERROR(rows.ForEach(false, true, [&](const SelectedBlock& block) {
-      return out->Append(block.ids, static_cast<size_t>(block.rows) * sizeof(int64_t));
-    }));
-    RETURN_IF_ERROR(out->EndArray());
-  }
-  const bool widen = rows.variable().dtype == DType::kBF16;
-  RETURN_IF_ERROR(out->BeginArray(rows.variable().name, widen ? DType::kF32 : rows.variable().dtype,
-                                  rows.shape()));
-  std::vector<float> wide;
-  RETURN_IF_ERROR(rows.ForEach(true, false, [&](const SelectedBlock& block) {
-    const size_t bytes = static_cast<size_t>(block.rows) * rows.saved().row_bytes();
-    if (!widen) return out->Append(block.values, bytes);
-    const auto* narrow = reinterpret_cast<const BFloat16*>(block.values);
-    wide.resize(bytes / sizeof(BFloat16));
-    for (size_t i = 0; i < wide.size(); ++i) wide[i] = narrow[i].ToFloat();
-    return out->Append(wide.data(), wide.size() * sizeof(float));
-  }));
-  RETURN_IF_ERROR(out->EndArray());
-  if (!rows.may_remove()) return absl::OkStatus();
-  RETURN_IF_ERROR(out->BeginArray(RemovedName(rows), DType::kI64, Shape{rows.removed()}));
-  RETURN_IF_ERROR(rows.ForEachRemoved([&](absl::Span<const int64_t> ids) {
-    return out->Append(ids.data(), ids.size() * sizeof(int64_t));
-  }));
-  return out->EndArray();
-}
-
-absl::Status WriteNpz(const std::vector<SelectedRows>& all, const Facts& facts,
-                      env::FileSystem* files, const std::string& path) {
-  ASSIGN_OR_RETURN(auto out, NpzWriter::Create(files, path));
-  for (const SelectedRows& rows : all) RETURN_IF_ERROR(WriteNpzRows(rows, out.get()));
-  RETURN_IF_ERROR(out->AddText(
-      "__metadata__",
-      nlohmann::json(facts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
-  return out->Finish();
-}
-
-// The endings of a variable's first file. Those of tables with names have a second one.
-constexpr char kVectors[] = ".vectors.tsv", kIndex[] = ".hnsw", kTable[] = ".csv";
-const char* EndingOf(ExportFormat format) {
-  return format == ExportFormat::kProjector ? kVectors
-         : format == ExportFormat::kHnsw    ? kIndex
-                                            : kTable;
-}
-bool HasMetadata(const std::string& file) {
-  return absl::EndsWith(file, kVectors) || absl::EndsWith(file, kIndex);
-}
-std::string MetadataFile(const std::string& file) {
-  const char* const ending = absl::EndsWith(file, kVectors) ? kVectors : kIndex;
-  return absl::StrCat(file.substr(0, file.rfind(ending)), ".metadata.tsv");
+  return "";
 }
 
 // The file with the removed ids of a table.
@@ -204,25 +116,19 @@ std::string RemovedFile(const std::string& file) {
 
 // A file, or two, for each variable.
 absl::Status WriteDirectory(const model::SavedSource& source, const std::vector<SelectedRows>& all,
-                            const Facts& facts, ExportFormat format, env::FileSystem* files,
+                            const Facts& facts, const ExportFormat& format, env::FileSystem* files,
                             const std::string& path) {
   RETURN_IF_ERROR(files->MakeDirs(path));
   nlohmann::ordered_json manifest = facts;
   manifest["variables"] = nlohmann::ordered_json::array();
   for (const SelectedRows& rows : all) {
     const model::SavedVariable& v = rows.variable();
-    const std::string stem = absl::StrReplaceAll(v.name, {{"/", "."}});
-    const std::string file = absl::StrCat(stem, EndingOf(format));
+    const std::string file = absl::StrCat(absl::StrReplaceAll(v.name, {{"/", "."}}), format.ending);
     ASSIGN_OR_RETURN(const WordOf words, WordsOf(source, v));
-    const std::string target = absl::StrCat(path, "/", file);
-    const std::string metadata = absl::StrCat(path, "/", MetadataFile(file));
-    if (format == ExportFormat::kProjector) {
-      RETURN_IF_ERROR(WriteProjector(rows, words, files, target, metadata));
-    } else if (format == ExportFormat::kHnsw) {
-      RETURN_IF_ERROR(WriteHnsw(rows, files, target));
-      RETURN_IF_ERROR(WriteLabels(rows, words, files, metadata));
-    } else {
-      RETURN_IF_ERROR(WriteCsv(rows, words, files, target));
+    RETURN_IF_ERROR(format.write_variable(rows, words, files, absl::StrCat(path, "/", file)));
+    if (format.labels) {
+      const std::string labels = absl::StrCat(path, "/", LabelsFile(file));
+      RETURN_IF_ERROR(WriteLabels(rows, words, files, labels));
     }
     if (rows.may_remove()) {
       RETURN_IF_ERROR(WriteRemovedCsv(rows, files, absl::StrCat(path, "/", RemovedFile(file))));
@@ -241,19 +147,11 @@ absl::Status WriteDirectory(const model::SavedSource& source, const std::vector<
 }
 
 absl::Status Write(const model::SavedSource& source, const std::vector<SelectedRows>& all,
-                   const ExportOptions& options, env::FileSystem* files, const std::string& path) {
+                   const ExportOptions& options, const ExportFormat& format, env::FileSystem* files,
+                   const std::string& path) {
   const Facts facts = FactsOf(source, options.base);
-  switch (options.format) {
-    case ExportFormat::kSafetensors:
-      return WriteSafetensors(all, facts, files, path);
-    case ExportFormat::kNpz:
-      return WriteNpz(all, facts, files, path);
-    case ExportFormat::kCsv:
-    case ExportFormat::kProjector:
-    case ExportFormat::kHnsw:
-      return WriteDirectory(source, all, facts, options.format, files, path);
-  }
-  return absl::OkStatus();
+  if (format.write_all != nullptr) return format.write_all(all, facts, files, path);
+  return WriteDirectory(source, all, facts, format, files, path);
 }
 
 // The text at `key`; empty: there is none, or something else.
@@ -280,8 +178,7 @@ absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
     for (const auto& variable : *all) {
       const std::string file = TextIn(variable, "file");
       if (file.empty()) continue;
-      known.insert({file, RemovedFile(file)});
-      if (HasMetadata(file)) known.insert(MetadataFile(file));
+      known.insert({file, RemovedFile(file), LabelsFile(file)});
     }
   }
   for (const std::string& name : names) {
@@ -290,10 +187,6 @@ absl::Status CheckReplaced(env::FileSystem* files, const std::string& target) {
         absl::StrCat(target, " holds ", name, " beside what was exported: it stays"));
   }
   return absl::OkStatus();
-}
-
-bool MakesDirectory(ExportFormat format) {
-  return format == ExportFormat::kCsv || OfTables(format);
 }
 
 // Whether `path` is `directory` or in it.
@@ -306,7 +199,7 @@ bool LiesIn(const std::string& path, const std::string& directory) {
 }
 
 absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& source,
-                         const std::string& target, const ExportOptions& options) {
+                         const std::string& target, bool replace, bool makes_directory) {
   if (target.empty()) return absl::InvalidArgumentError("wanted a path to write to, got none");
   if (LiesIn(target, source.path())) {
     return absl::InvalidArgumentError(
@@ -318,17 +211,16 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
     return absl::FailedPreconditionError(
         absl::StrCat(target, " is a link to nothing, which stays: name another place"));
   }
-  if (!options.replace) {
+  if (!replace) {
     return absl::AlreadyExistsError(absl::StrCat(target, " is there already; --force replaces it"));
   }
   const bool directory = files->List(target).ok();
-  const bool wanted = MakesDirectory(options.format);
-  if (directory && wanted) return CheckReplaced(files, target);
+  if (directory && makes_directory) return CheckReplaced(files, target);
   if (directory) {
     return absl::FailedPreconditionError(
         absl::StrCat(target, " is a directory, and not one that was exported: it stays"));
   }
-  if (wanted) {
+  if (makes_directory) {
     return absl::FailedPreconditionError(
         absl::StrCat(target, " is a file, and this format makes a directory"));
   }
@@ -340,9 +232,9 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
 }
 
 // The old export is removed only when the new one is complete.
-absl::Status Publish(env::FileSystem* files, const ExportOptions& options,
-                     const std::string& temporary, const std::string& target) {
-  if (!MakesDirectory(options.format)) {
+absl::Status Publish(env::FileSystem* files, bool directory, const std::string& temporary,
+                     const std::string& target) {
+  if (!directory) {
     env::KeepAccess(target, temporary);
     return files->Rename(temporary, target);
   }
@@ -384,28 +276,20 @@ absl::Status RemoveOlderData(env::FileSystem* files, const std::string& target,
 
 }  // namespace
 
-absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name) {
-  if (name == "safetensors") return ExportFormat::kSafetensors;
-  if (name == "csv") return ExportFormat::kCsv;
-  if (name == "npz") return ExportFormat::kNpz;
-  if (name == "projector") return ExportFormat::kProjector;
-  if (name == "hnsw") return ExportFormat::kHnsw;
-  return absl::InvalidArgumentError(
-      absl::StrCat("wanted safetensors, csv, npz, projector or hnsw, got ", data::Quoted(name)));
-}
-
 absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,
                                                      const ExportOptions& options) {
+  ASSIGN_OR_RETURN(const ExportFormat* const format, FindExportFormat(options.format));
   const auto files = env::NewRealFileSystem();
   std::string target = options.out;
   while (target.size() > 1 && target.back() == '/') target.pop_back();
-  RETURN_IF_ERROR(CheckTarget(files.get(), source, target, options));
+  RETURN_IF_ERROR(
+      CheckTarget(files.get(), source, target, options.replace, format->makes_directory()));
   target = env::BehindLinks(target);
-  ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options));
+  ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options, *format));
   RETURN_IF_ERROR(CheckNames(all));
   const std::string temporary = env::NewNameBeside(target);
-  absl::Status written = Write(source, all, options, files.get(), temporary);
-  if (written.ok()) written = Publish(files.get(), options, temporary, target);
+  absl::Status written = Write(source, all, options, *format, files.get(), temporary);
+  if (written.ok()) written = Publish(files.get(), format->makes_directory(), temporary, target);
   if (!written.ok()) {
     // The first error is the one to report.
     (void)files->RemoveAll(temporary);
@@ -419,7 +303,8 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& s
 absl::Status ExportOnnx(const model::SavedSource& source, const ExportOptions& options,
                         const OnnxFile& file) {
   const auto files = env::NewRealFileSystem();
-  RETURN_IF_ERROR(CheckTarget(files.get(), source, options.out, options));
+  RETURN_IF_ERROR(
+      CheckTarget(files.get(), source, options.out, options.replace, /*makes_directory=*/false));
   std::string data;
   bool older = false;
   if (!file.checksum.empty()) {

@@ -12,15 +12,11 @@
 
 namespace coxswain::exporter {
 
-enum class ExportFormat { kSafetensors, kCsv, kNpz, kProjector, kHnsw };
-// "safetensors", "csv", "npz", "projector", "hnsw". Errors: InvalidArgument.
-absl::StatusOr<ExportFormat> ParseExportFormat(absl::string_view name);
-
 struct ExportOptions {
-  ExportFormat format = ExportFormat::kSafetensors;
-  // A file; for csv, projector and hnsw, a directory with one or two files per variable.
+  std::string format = "safetensors";  // the name of an ExportFormat
+  // A file, or a directory with one or two files for each variable.
   std::string out;
-  // Empty: all variables; for projector and hnsw, all tables.
+  // Empty: all variables; for a format of tables only, all tables.
   std::vector<std::string> variables = {};
   bool replace = false;                // replaces `out`, if it is an export of this format
   std::function<bool()> stopped = {};  // called between blocks: true ends the export with
@@ -36,7 +32,7 @@ struct ExportedVariable {
 };
 
 // Memory does not grow with the tables, but for hnsw (WriteHnsw). `out` appears whole or not at
-// all. Errors: InvalidArgument, NotFound for a variable; AlreadyExists for `out`;
+// all. Errors: InvalidArgument for a format; InvalidArgument, NotFound for a variable; AlreadyExists for `out`;
 // FailedPrecondition when `out` is something other than an export, and for a base that does not
 // fit; DataLoss for damaged files; those of the file system.
 absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,

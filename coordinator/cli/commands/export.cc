@@ -1,10 +1,15 @@
 // `coxswain export`
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/cli/commands/command_list.h"
 #include "coordinator/cli/export_command.h"
 #include "coordinator/cli/saved_flags.h"
+#include "coordinator/export/export_format.h"
 
 namespace coxswain::cli {
 
@@ -14,12 +19,20 @@ void AddExportCommand(CLI::App& app, Run* run) {
       "export",
       "Writes a model's or a checkpoint's variables, or its scoring function, for other programs");
   AddSavedFlags(c, &flags->from);
+  std::vector<std::string> names, directories;
+  for (const exporter::ExportFormat* format : exporter::ExportFormats()) {
+    names.push_back(format->name);
+    if (format->makes_directory()) directories.push_back(format->name);
+  }
+  names.push_back("onnx");  // not of variables
   c->add_option("--to", flags->to,
-                "safetensors, csv, npz, projector, hnsw or onnx, see docs/export.md")
+                absl::StrCat("one of ", absl::StrJoin(names, ", "), ", see docs/export.md"))
       ->required()
-      ->check(CLI::IsMember({"safetensors", "csv", "npz", "projector", "hnsw", "onnx"}))
+      ->check(CLI::IsMember(names))
       ->type_name("FORMAT");
-  c->add_option("--out", flags->out, "the file to write; for csv, projector and hnsw a directory")
+  c->add_option(
+       "--out", flags->out,
+       absl::StrCat("the file to write; a directory for ", absl::StrJoin(directories, ", ")))
       ->required()
       ->type_name("PATH");
   c->add_option("--variables", flags->variables, "only these, separated by commas")
