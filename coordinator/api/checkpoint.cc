@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/api/cluster_identity.h"
 #include "coordinator/api/wait.h"
+#include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
@@ -213,9 +214,11 @@ checkpoint::CheckpointHolder CheckpointManager::holder() const {
 }
 
 absl::Status CheckpointManager::TryDirectory(const Cluster& cluster) {
-  RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-    cluster.controller()->TryCheckpointDirectory(state_->options.directory, std::move(done));
-  }));
+  RETURN_IF_ERROR(WaitForStatus(
+      [&](auto done) {
+        cluster.controller()->TryCheckpointDirectory(state_->options.directory, std::move(done));
+      },
+      WaitReporter(cluster).For("tasks to try the directory of checkpoints")));
   state_->tried = true;
   return absl::OkStatus();
 }
@@ -263,9 +266,11 @@ absl::Status CheckpointManager::Save() {
   if (state_->cluster == nullptr) {
     return absl::FailedPreconditionError("CheckpointManager::Start was not called");
   }
-  const absl::Status saved = WaitForValue<checkpoint::Manifest>([this](auto done) {
-                               state_->cluster->controller()->Checkpoint(std::move(done));
-                             }).status();
+  const absl::Status saved =
+      WaitForValue<checkpoint::Manifest>(
+          [this](auto done) { state_->cluster->controller()->Checkpoint(std::move(done)); },
+          WaitReporter(*state_->cluster).For("a checkpoint"))
+          .status();
   // Not to be tried again, and whatever the program writes at its end is the other one's.
   const auto& options = state_->options;
   if (!saved.ok() && options.lock != nullptr && !options.lock->Held()) {

@@ -9,8 +9,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "coordinator/api/catalog.h"
 #include "coordinator/api/check_options.h"
 #include "coordinator/api/cluster_identity.h"
@@ -104,6 +102,7 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
       std::make_unique<core::Controller>(state->env.get(), state->transport.get(), c);
   if (state->tasks != nullptr) state->tasks->Watch(EventsFor(state->controller.get()));
   Cluster cluster(std::move(state));
+  // The controller ends this by itself, after `connect_timeout`, and says what it waits for.
   RETURN_IF_ERROR(WaitForStatus([&](auto done) { cluster.controller()->Start(std::move(done)); }));
   return cluster;
 }
@@ -189,21 +188,9 @@ ClusterStats Cluster::Stats() const {
 }
 
 absl::Status Cluster::WaitUntilSettled() const {
-  struct State {
-    absl::Notification done;
-    absl::Status status;
-  };
-  auto state = std::make_shared<State>();
-  const absl::Time start = absl::Now();
-  controller()->AwaitSettled([state](absl::Status status) {
-    state->status = std::move(status);
-    state->done.Notify();
-  });
-  while (!state->done.WaitForNotificationWithTimeout(kSilence)) {
-    WaitReporter(*this).Report("what is not over since a parameter server was lost",
-                               absl::Now() - start);
-  }
-  return state->status;
+  return WaitForStatus(
+      [this](auto done) { controller()->AwaitSettled(std::move(done)); },
+      WaitReporter(*this).For("what is not over since a parameter server was lost"));
 }
 
 uint64_t Cluster::NewOwner() const { return ++state_->last_owner; }

@@ -9,6 +9,7 @@
 #include "coordinator/api/remote_function_state.h"
 #include "coordinator/api/strategy_state.h"
 #include "coordinator/api/wait.h"
+#include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/status.h"
 
@@ -61,10 +62,12 @@ absl::StatusOr<PerWorkerValues> ParameterServerStrategy::CreatePerWorkerValues(
   }
   core::Controller* const controller = state_->cluster.controller();
   state->release = controller->ValuesReleaser(state->id);  // also where a worker never answers
-  RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-    controller->RegisterValues(state->id, std::make_shared<const graph::Function>(worker),
-                               arguments, std::move(done));
-  }));
+  RETURN_IF_ERROR(WaitForStatus(
+      [&](auto done) {
+        controller->RegisterValues(state->id, std::make_shared<const graph::Function>(worker),
+                                   arguments, std::move(done));
+      },
+      WaitReporter(state_->cluster).For(absl::StrCat(who, ", which workers make"))));
   PerWorkerValues values;
   values.state_ = std::move(state);
   return values;

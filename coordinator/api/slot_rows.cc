@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/wait.h"
+#include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
@@ -47,22 +48,30 @@ Tensor Chosen(const Tensor& rows, const std::vector<int64_t>& at) {
 
 }  // namespace
 
+StillWaiting RowsOf(const Cluster& cluster, const VariableInfo& info) {
+  return WaitReporter(cluster).For(absl::StrCat("rows of '", info.name, "'"));
+}
+
 absl::StatusOr<Tensor> ReadSlot(const ParameterServerStrategy& strategy, const VariableInfo& info,
                                 int shard, int64_t begin, int64_t count, int slot) {
   RETURN_IF_ERROR(CheckShard(strategy, info, shard));
-  return WaitForValue<Tensor>([&](auto done) {
-    strategy.cluster().controller()->ReadRows(info.shards[static_cast<size_t>(shard)].id(), begin,
-                                              count, slot, std::move(done));
-  });
+  return WaitForValue<Tensor>(
+      [&](auto done) {
+        strategy.cluster().controller()->ReadRows(info.shards[static_cast<size_t>(shard)].id(),
+                                                  begin, count, slot, std::move(done));
+      },
+      RowsOf(strategy.cluster(), info));
 }
 
 absl::Status WriteSlot(const ParameterServerStrategy& strategy, const VariableInfo& info, int shard,
                        int64_t begin, const Tensor& rows, int slot) {
   RETURN_IF_ERROR(CheckShard(strategy, info, shard));
-  return WaitForStatus([&](auto done) {
-    strategy.cluster().controller()->WriteRows(info.shards[static_cast<size_t>(shard)].id(), begin,
-                                               slot, rows, std::move(done));
-  });
+  return WaitForStatus(
+      [&](auto done) {
+        strategy.cluster().controller()->WriteRows(info.shards[static_cast<size_t>(shard)].id(),
+                                                   begin, slot, rows, std::move(done));
+      },
+      RowsOf(strategy.cluster(), info));
 }
 
 absl::StatusOr<ParameterServerStrategy::IdsAndRows> ReadSlotOfIds(
@@ -70,10 +79,13 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ReadSlotOfIds(
     int64_t count, int slot) {
   RETURN_IF_ERROR(CheckShard(strategy, info, shard));
   ASSIGN_OR_RETURN(
-      core::Controller::IdsRead read, WaitForValue<core::Controller::IdsRead>([&](auto done) {
-        strategy.cluster().controller()->ReadIds(info.shards[static_cast<size_t>(shard)].id(),
-                                                 begin, count, slot, std::move(done));
-      }));
+      core::Controller::IdsRead read,
+      WaitForValue<core::Controller::IdsRead>(
+          [&](auto done) {
+            strategy.cluster().controller()->ReadIds(info.shards[static_cast<size_t>(shard)].id(),
+                                                     begin, count, slot, std::move(done));
+          },
+          RowsOf(strategy.cluster(), info)));
   return ParameterServerStrategy::IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 
@@ -93,11 +105,13 @@ absl::Status WriteSlotOfIds(const ParameterServerStrategy& strategy, const Varia
   const auto flush = [&](size_t s) {
     std::vector<int64_t> at;
     at.swap(of_shard[s]);
-    return WaitForStatus([&](auto done) {
-      strategy.cluster().controller()->WriteIds(info.shards[s].id(), Chosen(ids, at),
-                                                Chosen(rows, at), /*replace=*/false,
-                                                std::move(done), slot);
-    });
+    return WaitForStatus(
+        [&](auto done) {
+          strategy.cluster().controller()->WriteIds(info.shards[s].id(), Chosen(ids, at),
+                                                    Chosen(rows, at), /*replace=*/false,
+                                                    std::move(done), slot);
+        },
+        RowsOf(strategy.cluster(), info));
   };
   for (int64_t i = 0; i < ids.dim(0); ++i) {
     const auto s = static_cast<size_t>(HashShard(ids.data<int64_t>()[i], count));

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/api/wait.h"
 #include "coxswain/strategy.h"
 
 namespace coxswain {
@@ -33,5 +34,7 @@ absl::Status WriteSlotOfIds(const ParameterServerStrategy& strategy, const Varia
 // any shard.
 absl::StatusOr<int64_t> ReadGradientSteps(const ParameterServerStrategy& strategy,
                                           const VariableInfo& info);
+// Reports a wait for rows of the variable that are read or written.
+StillWaiting RowsOf(const Cluster& cluster, const VariableInfo& info);
 
 }  // namespace coxswain

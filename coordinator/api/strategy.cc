@@ -12,6 +12,7 @@
 #include "coordinator/api/remote_function_state.h"
 #include "coordinator/api/strategy_state.h"
 #include "coordinator/api/wait.h"
+#include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
 #include "kernels/compute.h"
 #include "kernels/fuse_layers.h"
@@ -148,13 +149,15 @@ void ParameterServerStrategy::ReleaseOthers() {
 
 absl::Status ParameterServerStrategy::State::RegisterDataset(
     const PerWorkerDataset::State& dataset) {
-  return WaitForStatus([&](auto done) {
-    cluster.controller()->RegisterDataset(dataset.id,
-                                          {.spec = dataset.options.spec,
-                                           .index = data::ForWorkers(dataset.data->index()),
-                                           .fingerprint = dataset.data->fingerprint()},
-                                          std::move(done));
-  });
+  return WaitForStatus(
+      [&](auto done) {
+        cluster.controller()->RegisterDataset(dataset.id,
+                                              {.spec = dataset.options.spec,
+                                               .index = data::ForWorkers(dataset.data->index()),
+                                               .fingerprint = dataset.data->fingerprint()},
+                                              std::move(done));
+      },
+      WaitReporter(cluster).For("workers to load the data set"));
 }
 
 namespace {
@@ -250,11 +253,15 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
   }
   if (!builder.state_->fetched.empty()) state->fetched = *builder.state_->fetched.begin();
   state->keeps = std::move(builder.state_->keeps);
-  RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-    cluster.controller()->RegisterPlan(state->plan,
-                                       std::make_shared<const graph::Function>(std::move(function)),
-                                       std::move(sources), state->dataset, std::move(done));
-  }));
+  const auto still_waiting =
+      WaitReporter(cluster).For(absl::StrCat("tasks to take function '", function.name, "'"));
+  RETURN_IF_ERROR(WaitForStatus(
+      [&](auto done) {
+        cluster.controller()->RegisterPlan(
+            state->plan, std::make_shared<const graph::Function>(std::move(function)),
+            std::move(sources), state->dataset, std::move(done));
+      },
+      still_waiting));
   RemoteFunction remote;
   remote.state_ = std::move(state);
   return remote;

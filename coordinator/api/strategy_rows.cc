@@ -57,19 +57,24 @@ absl::StatusOr<Tensor> ParameterServerStrategy::ReadShard(const VariableInfo& in
                                                           Values values) {
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
-  return WaitForValue<Tensor>([&](auto done) {
-    state_->cluster.controller()->ReadRows(spec.id(), begin, count, SlotOf(values),
-                                           std::move(done));
-  });
+  return WaitForValue<Tensor>(
+      [&](auto done) {
+        state_->cluster.controller()->ReadRows(spec.id(), begin, count, SlotOf(values),
+                                               std::move(done));
+      },
+      RowsOf(state_->cluster, info));
 }
 
 absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int shard, int64_t begin,
                                                  const Tensor& rows) {
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
-  return WaitForStatus([&](auto done) {
-    state_->cluster.controller()->WriteRows(spec.id(), begin, /*slot=*/0, rows, std::move(done));
-  });
+  return WaitForStatus(
+      [&](auto done) {
+        state_->cluster.controller()->WriteRows(spec.id(), begin, /*slot=*/0, rows,
+                                                std::move(done));
+      },
+      RowsOf(state_->cluster, info));
 }
 
 absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::ReadIds(
@@ -77,10 +82,12 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
   ASSIGN_OR_RETURN(core::Controller::IdsRead read,
-                   WaitForValue<core::Controller::IdsRead>([&](auto done) {
-                     state_->cluster.controller()->ReadIds(spec.id(), begin, count, SlotOf(values),
-                                                           std::move(done));
-                   }));
+                   WaitForValue<core::Controller::IdsRead>(
+                       [&](auto done) {
+                         state_->cluster.controller()->ReadIds(spec.id(), begin, count,
+                                                               SlotOf(values), std::move(done));
+                       },
+                       RowsOf(state_->cluster, info)));
   return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 
@@ -107,11 +114,13 @@ absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
   Shape none = info.shape;
   none.set_dim(0, 0);
   for (const proto::ShardSpec& shard : info.shards) {
-    RETURN_IF_ERROR(WaitForStatus([&](auto done) {
-      state_->cluster.controller()->WriteIds(shard.id(), Tensor(DType::kI64, Shape{0}),
-                                             Tensor(info.dtype, none), /*replace=*/true,
-                                             std::move(done));
-    }));
+    RETURN_IF_ERROR(WaitForStatus(
+        [&](auto done) {
+          state_->cluster.controller()->WriteIds(shard.id(), Tensor(DType::kI64, Shape{0}),
+                                                 Tensor(info.dtype, none), /*replace=*/true,
+                                                 std::move(done));
+        },
+        RowsOf(state_->cluster, info)));
   }
   return absl::OkStatus();
 }

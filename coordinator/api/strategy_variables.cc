@@ -8,6 +8,7 @@
 #include "coordinator/api/strategy_state.h"
 #include "coordinator/api/table_words.h"
 #include "coordinator/api/wait.h"
+#include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "runtime/base/status.h"
@@ -130,7 +131,8 @@ absl::Status ParameterServerStrategy::State::CreateShards(VariableInfo* info,
   RETURN_IF_ERROR(saved == layout.end() ? MakeShards(info, spec, shards)
                                         : TakeShards(info, spec, saved->second));
   return WaitForStatus(
-      [&](auto done) { cluster.controller()->CreateShards(info->shards, std::move(done)); });
+      [&](auto done) { cluster.controller()->CreateShards(info->shards, std::move(done)); },
+      WaitReporter(cluster).For(absl::StrCat("the shards of '", info->name, "'")));
 }
 
 absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::string& name,

@@ -21,6 +21,7 @@ absl::string_view Advice(const WaitFacts& facts) {
   if (facts.workers_ready == 0) {
     return "start a worker of the cluster file; `coxswain status` shows who answers";
   }
+  if (!facts.working.empty()) return "`coxswain status` shows what each task does";
   return "steps are running; `coxswain status` shows what each task does";
 }
 
@@ -32,7 +33,9 @@ std::string DescribeWait(absl::string_view what, absl::Duration waited, const Wa
                    absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1))), ": ");
   if (facts.known) {
     absl::StrAppend(&text, facts.workers_ready, " of ", facts.workers, " workers are there; ");
-    if (!facts.waiting_for.empty()) absl::StrAppend(&text, facts.waiting_for, "; ");
+    for (const std::string* what : {&facts.waiting_for, &facts.working}) {
+      if (!what->empty()) absl::StrAppend(&text, *what, "; ");
+    }
   }
   absl::StrAppend(&text, Advice(facts));
   return text;
@@ -49,13 +52,14 @@ void WaitReporter::Report(absl::string_view what, absl::Duration waited) const {
     const std::shared_ptr<ClusterState> state = state_.lock();
     if (state == nullptr) return;  // what is waited for ends with the cluster
     const Cluster cluster(state);
-    const auto stats = WaitForValue<core::Controller::Stats>(
+    const auto stats = AskForValue<core::Controller::Stats>(
         [&](auto done) { cluster.controller()->GetStats(std::move(done)); }, kStatsTimeout);
     facts.known = stats.ok();
     if (stats.ok()) {
       facts.workers_ready = stats->workers_ready;
       facts.workers = stats->workers;
       facts.waiting_for = stats->waiting_for;
+      facts.working = stats->working;
     }
   }
   LogWarning(DescribeWait(what, waited, facts));

@@ -1,6 +1,7 @@
 #include "coordinator/core/cluster_tasks.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -97,6 +98,23 @@ std::set<int> ClusterTasks::PsThere() const {
     if (p->up()) there.insert(p->task());
   }
   return there;
+}
+
+std::string ClusterTasks::LongestRequest(absl::Duration now, absl::Duration least) const {
+  const TaskSession* longest = nullptr;
+  std::optional<TaskSession::Waiting> request;
+  for (const auto* sessions : {&ps_, &workers_}) {
+    for (const auto& session : *sessions) {
+      auto oldest = session->oldest_request();
+      if (!oldest || now - oldest->since < least) continue;
+      if (request && request->since <= oldest->since) continue;
+      longest = session.get();
+      request = std::move(oldest);
+    }
+  }
+  if (!request) return "";
+  return absl::StrCat(longest->where(), " has worked on ", request->what, " for ",
+                      absl::FormatDuration(absl::Trunc(now - request->since, absl::Seconds(1))));
 }
 
 bool ClusterTasks::Refused(const std::string& task, absl::Status why) {

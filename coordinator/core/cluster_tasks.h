@@ -55,6 +55,10 @@ class ClusterTasks {
   // The numbers of connected PS.
   std::set<int> PsThere() const;
 
+  // "/job:ps/task:0 at 10.0.0.2:7000 has worked on create_shards for 40s": of all tasks the request
+  // that has waited longest for its answer, if that is at least `least`; else empty.
+  std::string LongestRequest(absl::Duration now, absl::Duration least) const;
+
   // Whether that is news: it was not refused before, or for another reason.
   bool Refused(const std::string& task, absl::Status why);
   void NotRefused(const std::string& task) { refusals_.erase(task); }

@@ -117,7 +117,9 @@ class Controller {
   void CallAfter(absl::Duration delay, std::function<void()> call);
 
   // Rows of a shard's weights (slot 0) or optimizer slots (1..), wherever the shard is, or what the
-  // constants of runtime/cluster/control.h stand for. They wait while a PS is being recovered.
+  // constants of runtime/cluster/control.h stand for. They wait while a PS is being recovered, and
+  // are tried again when it is lost meanwhile. Errors: that of the job; Unavailable when the PS was
+  // lost each time of many: it may be this request that kills it.
   void ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                 std::function<void(absl::StatusOr<Tensor>)> done);
   void WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done);
@@ -189,6 +191,9 @@ class Controller {
     int workers_ready = 0;
     int workers = 0;
     std::string waiting_for;  // empty: closures can run
+    // "/job:ps/task:0 at HOST:PORT has worked on create_shards for 40s": the request that has waited
+    // longest for its answer. Empty: none has waited for long.
+    std::string working;
   };
   void GetStats(std::function<void(Stats)> done);
   // `done` is called when no PS is being recovered and no closure is open, including those that run
@@ -290,8 +295,10 @@ class Controller {
                 TaskSession::ResponseFn done);
   // Calls `request` with the shard's PS, now or when recovery is over, and again if the PS is lost.
   void WithShard(ShardId shard, std::function<void(int ps)> request, DoneFn fail);
-  void RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done);
-  void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done);
+  // `losses`: how often its PS was lost already with the request under way.
+  void RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done, int losses = 0);
+  void SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done,
+                int losses = 0);
   void ReleaseWrites();
   void OnCheckpoint(const Checkpointer::Outcome& outcome);
   void OnCheckpointWritten(const checkpoint::Manifest& manifest);

@@ -102,6 +102,7 @@ void Controller::GetStats(std::function<void(Stats)> done) {
     stats.workers = static_cast<int>(tasks_.workers().size());
     stats.waiting_for = WaitingFor();
     if (stats.waiting_for.empty()) stats.waiting_for = HeldBackBy();
+    stats.working = tasks_.LongestRequest(env_->Monotonic(), LongWaits::kSayAfter);
     done(std::move(stats));
   });
 }

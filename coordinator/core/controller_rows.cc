@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/core/gather.h"
+#include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 #include "runtime/graph/serialize.h"
 
@@ -19,6 +20,14 @@ proto::ReadRows RowsRequest(ShardId shard, int64_t begin, int64_t count, int slo
   read.set_count(count);
   read.set_slot(slot);
   return read;
+}
+
+// Whoever loses its PS so often in a row is not just unlucky, as others are in a wave of losses.
+constexpr int kMostLosses = 10;
+
+absl::Status LostAgain(const absl::Status& lost, ShardId shard) {
+  return Annotate(lost, absl::StrCat("shard ", shard, ": its parameter server was lost ",
+                                     kMostLosses, " times with this request under way"));
 }
 
 }  // namespace
@@ -43,14 +52,17 @@ void Controller::WithShard(ShardId shard, std::function<void(int ps)> request, D
   request(ps);
 }
 
-void Controller::RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done) {
-  loop_.Post([this, read, done = std::move(done)]() mutable {
-    auto send = [this, read, done](int ps) {
+void Controller::RequestRows(const proto::ReadRows& read, TaskSession::ResponseFn done,
+                             int losses) {
+  loop_.Post([this, read, done = std::move(done), losses]() mutable {
+    auto send = [this, read, done, losses](int ps) {
       proto::ControlRequest request;
       *request.mutable_read_rows() = read;
       tasks_.ps()[ps]->Request(std::move(request), {}, [=, this](auto response) {
         if (!response.ok() && IsLost(response.status()) && !life_.ending()) {
-          RequestRows(read, done);  // when it is back, unless the job has failed meanwhile
+          if (losses + 1 >= kMostLosses) return done(LostAgain(response.status(), read.shard()));
+          // When it is back, unless the job has failed meanwhile.
+          RequestRows(read, done, losses + 1);
         } else {
           done(std::move(response));
         }
@@ -92,11 +104,12 @@ void Controller::ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
               });
 }
 
-void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done) {
-  loop_.Post([this, write, payload = std::move(payload), done = std::move(done)]() mutable {
-    auto send = [this, write, payload, done](int ps) {
+void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> payload, DoneFn done,
+                          int losses) {
+  loop_.Post([this, write, payload = std::move(payload), done = std::move(done), losses]() mutable {
+    auto send = [this, write, payload, done, losses](int ps) {
       if (!checkpoints_.MakeWay(closures_.rerun_open() > 0)) {
-        checkpoints_.Hold([=, this] { SendRows(write, payload, done); });
+        checkpoints_.Hold([=, this] { SendRows(write, payload, done, losses); });
         return;
       }
       const uint64_t covered_by = checkpoints_.WriteSent(write.shard());
@@ -106,9 +119,12 @@ void Controller::SendRows(const proto::WriteRows& write, std::vector<Buffer> pay
           std::move(request), payload, [=, this, at = layout_.generation()](auto response) {
             const bool lost = !response.ok() && IsLost(response.status()) && !life_.ending();
             if (lost || (response.ok() && at != layout_.generation())) {
+              if (lost && losses + 1 >= kMostLosses) {
+                return done(LostAgain(response.status(), write.shard()));
+              }
               // When it is back, unless the job has failed meanwhile; the shard may have gone back
               // since.
-              SendRows(write, payload, done);
+              SendRows(write, payload, done, lost ? losses + 1 : losses);
             } else {
               if (response.ok()) checkpoints_.WriteDone(write.shard(), covered_by);
               done(response.status());

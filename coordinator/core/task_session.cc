@@ -209,7 +209,7 @@ void TaskSession::OnPong(const net::Message& message) {
   for (const auto& [id, request] : requests_) {
     if (id > last) return;
     if (std::binary_search(open.begin(), open.end(), id)) continue;
-    Down(Lost(absl::StrCat("neither answered request ", id, " (", request.what,
+    Down(Lost(absl::StrCat("neither answered request ", id, " (", request.waiting.what,
                            ") nor works on it: one of the two messages was lost")));
     return;
   }
@@ -364,8 +364,14 @@ void TaskSession::Request(proto::ControlRequest request, std::vector<Buffer> pay
   const bool may_block = request.has_create_shards() || request.has_restore_shards() ||
                          request.has_register_dataset() || request.has_register_values();
   if (may_block) ++may_block_;
-  requests_[id] = {std::move(done), NameOf(request), may_block};
+  requests_[id] = {std::move(done), {NameOf(request), env_->Monotonic()}, may_block};
   Send(std::move(message));
+}
+
+std::optional<TaskSession::Waiting> TaskSession::oldest_request() const {
+  loop_->AssertOnLoop();
+  if (requests_.empty()) return std::nullopt;
+  return requests_.begin()->second.waiting;
 }
 
 void TaskSession::Send(net::Message message) {

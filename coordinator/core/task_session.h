@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,13 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   // lost before its reply; ResourceExhausted when the request is too large to be sent; else those
   // of the task. `done` is called once.
   void Request(proto::ControlRequest request, std::vector<Buffer> payload, ResponseFn done);
+  // A request that has no answer yet.
+  struct Waiting {
+    std::string what;  // "create_shards"
+    absl::Duration since;
+  };
+  // Of those under way the one that was sent first.
+  std::optional<Waiting> oldest_request() const;
   // Dropped when the task is not up.
   void Send(net::Message message);
   // The limit of the current connection; without one, the general limit.
@@ -146,7 +154,7 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   uint64_t last_request_ = 0;
   struct Open {
     ResponseFn done;
-    std::string what;
+    Waiting waiting;
     bool may_block = true;  // the task may be silent while it works on the request
   };
   // By number, so that failures are reported, and requests repeated, in the order of sending.

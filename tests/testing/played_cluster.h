@@ -51,6 +51,9 @@ class PlayedTask {
   Mailbox<Run> runs;
   Mailbox<proto::ControlRequest> cancels, setups, others;
   std::atomic<bool> answers{false};  // its closures end at once
+  std::atomic<bool> answers_pings{true}, greets{true};
+  std::atomic<bool> works{false};   // on all that it is asked for, and gives no answer
+  std::atomic<bool> breaks{false};  // its connection, when it is asked for something
 
  private:
   class Handler final : public net::ConnectionHandler {
@@ -60,6 +63,7 @@ class PlayedTask {
     void OnMessage(net::Message message) override {
       switch (static_cast<net::MessageType>(message.type)) {
         case net::MessageType::kHello: {
+          if (!task_->greets) return;
           proto::HelloReply reply;
           *reply.mutable_status() = cluster::ToProto(absl::OkStatus());
           reply.set_job(task_->job_);
@@ -70,6 +74,7 @@ class PlayedTask {
           return;
         }
         case net::MessageType::kPing:
+          if (!task_->answers_pings) return;
           connection_->Send(cluster::EncodeControl(net::MessageType::kPong, proto::PongReply()));
           return;
         case net::MessageType::kRunClosure: {
@@ -86,6 +91,11 @@ class PlayedTask {
            : request->has_setup_worker()  ? task_->setups
                                           : task_->others)
               .Put(*request);
+          if (task_->breaks) {
+            connection_->Close(absl::UnavailableError("broken"));
+            return;
+          }
+          if (task_->works) return;
           const std::optional<absl::Status> status =
               task_->answer_ ? task_->answer_(*request) : absl::OkStatus();
           if (!status) return;
@@ -111,13 +121,15 @@ class PlayedTask {
 
 struct PlayedCluster {
   explicit PlayedCluster(int num_workers, int in_flight, RecoveryOptions recovery = {},
-                         PlayedTask::Answer ps_answer = nullptr)
+                         PlayedTask::Answer ps_answer = nullptr,
+                         absl::Duration lease = absl::Seconds(2))
       : transport(net::NewInProcessTransport()) {
     ps = std::make_unique<PlayedTask>(transport.get(), "ps", "ps", 0, std::move(ps_answer));
     core::ControllerOptions options;
     options.ps = {"ps"};
     options.in_flight = in_flight;
     options.recovery = recovery;
+    options.lease = lease;
     options.on_event = [this](const ClusterEvent& event) {
       if (event.kind == ClusterEvent::Kind::kTimeout) timeouts.Put(event);
     };

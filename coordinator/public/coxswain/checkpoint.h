@@ -168,7 +168,9 @@ class CheckpointManager {
   // object and all copies of the cluster are gone; takes the lock from an older coordinator of the
   // same cluster. Errors: as Lock; those of TryDirectory, which it calls unless that was done.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
-  // Writes a checkpoint now and waits for it. Errors: FailedPrecondition before Start; also
+  // Writes a checkpoint now and waits for it, for as long as the tasks write. With synchronous
+  // steps, of which none begins meanwhile, that is at most RecoveryOptions.cluster_timeout: then it
+  // fails with DeadlineExceeded. Errors: FailedPrecondition before Start; also
   // FailedPrecondition, naming table and id, when weights or optimizer state of a trained variable
   // are NaN or infinite, which are never saved and end the session (see docs/failures.md);
   // Unavailable when a PS is lost meanwhile; ResourceExhausted for a full disk; other errors of the

@@ -1,5 +1,7 @@
 // ParameterServerStrategy: creates variables, tables, data sets and functions on a cluster.
 //
+// Creating, defining, reading and writing wait as calls that need tasks do (cluster.h).
+//
 // Thread model: one thread at a time. Handles that it returns are values and stay valid as long as
 // the cluster. They belong to this strategy: another strategy, even on the same cluster, refuses
 // them with an error that names both. Several strategies may share a cluster; names of variables
@@ -330,7 +332,8 @@ class ParameterServerStrategy {
   void set_learning_rate_factor(double factor);
 
   // The variable's value: all shards as one tensor.
-  // Errors: here and below InvalidArgument for a handle of another strategy.
+  // Errors: here and below InvalidArgument for a handle of another strategy; Unavailable with cause
+  // kTaskLost when a parameter server was lost ten times in the middle of one request.
   absl::StatusOr<Tensor> Read(const Variable& variable, Values values = Values::kWeights);
   absl::StatusOr<Tensor> Read(const EmbeddingTable& table, Values values = Values::kWeights);
   // 0 when nothing was brought since the metric was made or reset.

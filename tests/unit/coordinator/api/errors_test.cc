@@ -182,6 +182,8 @@ TEST_CASE("a long wait says what it waits for and what can be done", "[api]") {
   says({true, 2, 3, ""}, "2 of 3 workers are there; steps are running");
   says({true, 0, 3, ""}, "start a worker");
   says({true, 3, 3, "parameter servers: ps:1, lost 3s ago"}, "ps:1, lost 3s ago; start what is");
+  says({true, 3, 3, "", "/job:ps/task:1 at h:7 has worked on create_shards for 30s"},
+       "has worked on create_shards for 30s; `coxswain status` shows");
   says({false, 0, 0, ""}, "too busy");
 }
 

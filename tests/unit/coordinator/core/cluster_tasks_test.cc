@@ -2,12 +2,14 @@
 
 #include <catch2/catch.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "tests/testing/fake_tasks.h"
+#include "tests/testing/played_cluster.h"
 #include "tests/testing/registry.h"
 #include "worker_server/worker_service.h"
 
@@ -95,6 +97,41 @@ TEST_CASE("the process that is meant at an address is let in, and claimed once i
     next->Start();
   });
   CHECK(w.up.Take("the session") == "/job:worker/task:0");
+}
+
+TEST_CASE("of all tasks the one is named that has worked longest on one request", "[tasks]") {
+  World w;
+  const auto work = [](const proto::ControlRequest&) -> std::optional<absl::Status> { return {}; };
+  testing::PlayedTask ps(w.transport.get(), "p", "ps", 0, work);
+  testing::PlayedTask worker(w.transport.get(), "w", "worker", 0, work);
+  w.OnLoop([&] {
+    w.tasks->Connect({"p"}, {"w"});
+    for (const auto* sessions : {&w.tasks->ps(), &w.tasks->workers()}) {
+      for (const auto& session : *sessions) session->Claim({3, 7});
+    }
+  });
+  for (int i = 0; i < 2; ++i) w.up.Take("a session");
+  const auto longest = [&w](absl::Duration least) {
+    std::string text;
+    w.OnLoop([&] { text = w.tasks->LongestRequest(w.env.Monotonic(), least); });
+    return text;
+  };
+  CHECK(longest(absl::ZeroDuration()) == "");
+  w.OnLoop([&] {
+    proto::ControlRequest values;
+    values.mutable_register_values();
+    w.tasks->workers()[0]->Request(values, {}, [](auto) {});
+  });
+  w.env.Advance(absl::Seconds(3));
+  w.OnLoop([&] {
+    proto::ControlRequest create;
+    create.mutable_create_shards();
+    w.tasks->ps()[0]->Request(create, {}, [](auto) {});
+  });
+  w.env.Advance(absl::Seconds(4));
+  CHECK(longest(absl::Seconds(5)) ==
+        "/job:worker/task:0 at w has worked on register_values for 7s");
+  CHECK(longest(absl::Seconds(8)) == "");
 }
 
 TEST_CASE("tasks that are missing are named with what they were refused for last", "[tasks]") {
