@@ -243,6 +243,13 @@ absl::Status CheckpointManager::State::CheckNoneCame() const {
 }
 
 absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std::string()> state) {
+  if (state_->cluster != nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "CheckpointManager::Start was called before, for ", state_->options.directory));
+  }
+  // Before the lock: it could be taken from the manager that has started.
+  RETURN_IF_ERROR(
+      WaitForStatus([&](auto done) { cluster.controller()->CheckNoCheckpoints(std::move(done)); }));
   const std::string& daemons = cluster.identity();
   if (daemons.empty()) {
     RETURN_IF_ERROR(Lock(daemons, absl::ZeroDuration()));
@@ -257,8 +264,12 @@ absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std:
   }
   RETURN_IF_ERROR(state_->CheckNoneCame());
   if (!state_->tried) RETURN_IF_ERROR(TryDirectory(cluster));
+  RETURN_IF_ERROR(WaitForStatus(
+      [&](auto done) {
+        cluster.controller()->StartCheckpoints(state_->options, std::move(state), std::move(done));
+      },
+      WaitReporter(cluster).For("the directory of checkpoints to be listed")));
   state_->cluster = std::make_unique<Cluster>(cluster);
-  cluster.controller()->StartCheckpoints(state_->options, std::move(state));
   return absl::OkStatus();
 }
 

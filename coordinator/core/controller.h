@@ -142,9 +142,14 @@ class Controller {
   // Checks whether all connected PS can write checkpoints into this directory. Errors: those of
   // DirectoryTrial.
   void TryCheckpointDirectory(std::string directory, DoneFn done);
+  // OK as long as nobody writes checkpoints of this cluster. Errors: FailedPrecondition, naming the
+  // directory of those that are written.
+  void CheckNoCheckpoints(DoneFn done);
   // Writes checkpoints at intervals from now on. `job_state` is called on the loop for each, and
-  // returns a JSON object that the checkpoint keeps; it may be null.
-  void StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state);
+  // returns a JSON object that the checkpoint keeps; it may be null. Errors: that of
+  // CheckNoCheckpoints; those of listing the directory; that of the job.
+  void StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state,
+                        DoneFn done);
   // Writes a checkpoint now (after the one under way). Errors: FailedPrecondition without
   // StartCheckpoints; Unavailable when a PS is lost meanwhile; those of the file systems.
   void Checkpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
@@ -310,6 +315,7 @@ class Controller {
   // Errors: ResourceExhausted when the log has dropped closures that the checkpoint needs.
   absl::Status DescribeState(const std::function<std::string()>& job_state,
                              checkpoint::Manifest* manifest) const;
+  absl::Status NoCheckpoints() const;
   void ScheduleCheckpoint(uint64_t timer);
   void CheckpointBySteps();
 

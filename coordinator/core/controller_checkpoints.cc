@@ -51,9 +51,27 @@ void Controller::TryCheckpointDirectory(std::string directory, DoneFn done) {
   });
 }
 
-void Controller::StartCheckpoints(CheckpointOptions options,
-                                  std::function<std::string()> job_state) {
-  loop_.Post([this, options = std::move(options), job_state = std::move(job_state)]() mutable {
+absl::Status Controller::NoCheckpoints() const {
+  if (checkpoints_.writer() == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("checkpoints of this cluster are written into ",
+                                                    checkpoints_.writer()->options().directory,
+                                                    " already"));
+}
+
+void Controller::CheckNoCheckpoints(DoneFn done) {
+  loop_.Post([this, done = std::move(done)] { done(NoCheckpoints()); });
+}
+
+void Controller::StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state,
+                                  DoneFn done) {
+  loop_.Post([this, options = std::move(options), job_state = std::move(job_state),
+              done = std::move(done)]() mutable {
+    absl::Status status = life_.failed();
+    status.Update(NoCheckpoints());
+    if (!status.ok()) {
+      done(std::move(status));
+      return;
+    }
     Checkpointer::Source source;
     source.cut = [this] { return CheckpointCut(); };
     source.describe = [this, job_state = std::move(job_state)](checkpoint::Manifest* manifest) {
@@ -62,13 +80,14 @@ void Controller::StartCheckpoints(CheckpointOptions options,
     // Without it new checkpoints might count as older than those that are there.
     const absl::StatusOr<uint64_t> next = NextNumber(env_->files(), options.directory);
     if (!next.ok()) {
-      FailAll(Annotate(next.status(), "checkpoints cannot be numbered"));
+      done(Annotate(next.status(), "checkpoints cannot be numbered"));
       return;
     }
     ScheduleCheckpoint(
         checkpoints_.Start(std::make_shared<Checkpointer>(env_, loop_.get(), hold_.session(),
                                                           std::move(options), std::move(source)),
                            *next));
+    done(absl::OkStatus());
   });
 }
 

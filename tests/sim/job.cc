@@ -410,10 +410,23 @@ void CoordinatorProcess::Resume() {
     if (lock_ == nullptr && !LockDirectory(options.directory)) return;
     options.lock = lock_;
     // A controller that was abandoned asks once more when the job may be gone.
-    controller_->StartCheckpoints(std::move(options), [this, by_tickets = tickets()] {
+    const auto state = [this, by_tickets = tickets()] {
       return by_tickets ? TicketState() : absl::StrCat(kWritten, beside_.written, "}");
-    });
+    };
+    controller_->StartCheckpoints(std::move(options), state, Guard([this](const absl::Status& s) {
+                                    if (!s.ok()) {
+                                      Exit("checkpoints", s);
+                                      return;
+                                    }
+                                    if (job_->options_.starts_twice) StartTwice();
+                                    BeginClosures();
+                                  }));
+    return;
   }
+  BeginClosures();
+}
+
+void CoordinatorProcess::BeginClosures() {
   if (tickets()) ReadTickets();
   ScheduleResumed(0);
 }
@@ -522,7 +535,7 @@ void CoordinatorProcess::ScheduleMore() {
     }
   }
   const bool written = !writing_ && beside_.written >= beside_.all.size();
-  if (open_.empty() && next_ >= job_->workload_->closures() && written) {
+  if (open_.empty() && next_ >= job_->workload_->closures() && written && saving_ == 0) {
     trained_ = true;
     place_.world->Note(kNoteJob, 4, 0,
                        [&] { return absl::StrCat(place_.life->name, " has trained"); });

@@ -53,6 +53,8 @@ struct JobOptions {
   bool gpu_tables = false;  // each PS has one, and tables that can be there are in its memory
   bool pins = false;        // each node that can is pinned to one of the worker's GPUs
   bool moves = false;       // some shards go to any PS at some checkpoints
+  // The program tries to start its checkpoints again, and saves, at any time.
+  bool starts_twice = false;
 };
 
 class Job;
@@ -97,6 +99,9 @@ class CoordinatorProcess final : public Process {
   void Train();
   bool LockDirectory(const std::string& directory);
   void Resume();
+  void BeginClosures();
+  // Now and again, until all is scheduled.
+  void StartTwice();
   // The manifest's closures, from this one on.
   void ScheduleResumed(size_t from);
   void ScheduleMore();
@@ -153,6 +158,7 @@ class CoordinatorProcess final : public Process {
   };
   WritesBeside beside_;
   int checkpoints_since_write_ = 2;  // that were written since rows were
+  int saving_ = 0;                   // checkpoints that the program waits for
   bool trained_ = false;
   bool verifying_ = false;
   int64_t ps_lost_before_ = 0;
@@ -213,6 +219,7 @@ class Job {
     int64_t timeouts = 0;
     int64_t surplus = 0;  // closures that their steps did without
     int64_t directories_tried = 0;
+    int64_t starts_refused = 0, saved = 0;       // of checkpoints; those that the program asked for
     int64_t writes = 0;                          // of rows, those that were made again included
     int64_t ended_early = 0, ended_unknown = 0;  // closures; those of which no more is known
   };

@@ -63,4 +63,26 @@ bool CoordinatorProcess::LockDirectory(const std::string& directory) {
   return false;
 }
 
+// A second manager, with a directory of its own. Its calls are the controller's own, so its lock is
+// not simulated.
+void CoordinatorProcess::StartTwice() {
+  if (next_ >= job_->workload_->closures()) return;
+  CheckpointOptions other = job_->options_.checkpoint;
+  other.directory += "-of-another";
+  controller_->StartCheckpoints(std::move(other), nullptr, Guard([this](const absl::Status& s) {
+                                  if (s.ok()) {
+                                    place_.world->Violation("checkpoints were started twice");
+                                  }
+                                  ++job_->totals.starts_refused;
+                                }));
+  ++saving_;
+  controller_->Checkpoint(Guard([this](const absl::StatusOr<checkpoint::Manifest>& saved) {
+    job_->totals.saved += saved.ok();
+    --saving_;
+    ScheduleMore();
+  }));
+  place_.world->Schedule(place_.world->random().Exponential(absl::Milliseconds(200)), place_.life,
+                         [this] { StartTwice(); });
+}
+
 }  // namespace coxswain::sim

@@ -100,6 +100,8 @@ void Add(Outcome* sum, const Outcome& one) {
   t.ended_early += one.totals.ended_early;
   t.ended_unknown += one.totals.ended_unknown;
   t.directories_tried += one.totals.directories_tried;
+  t.starts_refused += one.totals.starts_refused;
+  t.saved += one.totals.saved;
 }
 
 std::string Describe(const SeedsResult& result) {

@@ -545,6 +545,12 @@ Scenario SyncStepsOf(Random* random, bool in_order) {
 }  // namespace
 
 Scenario SynchronousSteps(Random* random) { return SyncStepsOf(random, /*in_order=*/false); }
+Scenario StartedTwice(Random* random) {
+  Scenario s = random->Chance(0.7) ? SynchronousSteps(random) : PsFaults(random);
+  if (!s.job.checkpoints) Checkpoints(random, &s);
+  s.job.starts_twice = true;
+  return s;
+}
 Scenario InOrderSteps(Random* random) { return SyncStepsOf(random, /*in_order=*/true); }
 
 Scenario QuietSteps(Random* random) {

@@ -51,6 +51,9 @@ Scenario ElasticWorkers(Random* random);
 Scenario SwallowedMessages(Random* random);
 // Synchronous steps under all faults; and closures that may be behind by little.
 Scenario SynchronousSteps(Random* random);
+// Synchronous steps, or parameter servers that fail; and the program starts its checkpoints again
+// and again, which is refused, and saves.
+Scenario StartedTwice(Random* random);
 // Each closure of a step is an update of its own, in the order of the closures: what deterministic
 // training makes of `async`.
 Scenario InOrderSteps(Random* random);

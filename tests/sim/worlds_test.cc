@@ -156,6 +156,14 @@ TEST_CASE(
   CHECK(result.sum.totals.ps_recoveries > 0);
 }
 
+TEST_CASE("checkpoints that are started again go on as they were, and each save ends",
+          "[sim][twice]") {
+  const SeedsResult result = RunSeeds({.tag = "[twice]", .count = 300}, StartedTwice);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.starts_refused > result.worlds);
+  CHECK(result.sum.totals.saved > result.worlds);
+}
+
 // The messages of frames in a world, and how many times a PS has a worker in it.
 std::pair<int64_t, int64_t> MessagesOf(Scenario (*make)(Random*), uint64_t seed) {
   int64_t channels = 0;

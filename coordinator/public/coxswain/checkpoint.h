@@ -163,10 +163,14 @@ class CheckpointManager {
   absl::Status TryDirectory(const Cluster& cluster);
 
   // Starts to write checkpoints at the options' intervals; holds a copy of `cluster` from now on.
-  // `state` is called for each checkpoint, on a thread of the runtime: it must not block, and
-  // returns a JSON object, which state() returns after a restart. Locks the directory until this
-  // object and all copies of the cluster are gone; takes the lock from an older coordinator of the
-  // same cluster. Errors: as Lock; those of TryDirectory, which it calls unless that was done.
+  // `state` is called for each checkpoint, on a thread of the runtime or on one that is in a call
+  // of this library: it must not block, call the cluster, or take a lock that the program holds
+  // while it calls the library. It returns a JSON object, which state() returns after a restart.
+  // Locks the directory until this object and all copies of the cluster are gone; takes the lock
+  // from an older coordinator of the same cluster. Call it once, on one manager of a cluster.
+  // Errors: FailedPrecondition when this manager was started, or another one on this cluster, which
+  // goes on undisturbed; as Lock; those of TryDirectory, which it calls unless that was done; those
+  // of listing the directory; that of the job.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
   // Writes a checkpoint now and waits for it, for as long as the tasks write. With synchronous
   // steps, of which none begins meanwhile, that is at most RecoveryOptions.cluster_timeout: then it

@@ -320,6 +320,27 @@ TEST_CASE("two jobs do not write into one directory of checkpoints", "[checkpoin
   Must(third.Lock("", absl::ZeroDuration()));  // it has it
 }
 
+TEST_CASE("checkpoints of a cluster are started once, by one manager", "[checkpoint]") {
+  const DataFiles dir;
+  CheckpointManager first(In(dir)), same(In(dir));
+  CheckpointOptions elsewhere = In(dir);
+  elsewhere.directory = dir.Path("elsewhere");
+  CheckpointManager second(elsewhere);
+  const Cluster cluster = MustStart(1, 1);
+  Program program(cluster, &first);
+  Must(first.Start(cluster));
+  for (const absl::Status& refused :
+       {first.Start(cluster), same.Start(cluster), second.Start(cluster)}) {
+    INFO(refused);
+    CHECK(absl::IsFailedPrecondition(refused));
+    CHECK(absl::StrContains(refused.message(), dir.Path("checkpoints")));
+  }
+  CHECK_FALSE(std::filesystem::exists(dir.Path("elsewhere")));
+  CHECK(absl::IsFailedPrecondition(second.Save()));
+  Must(first.Save());
+  CHECK(cluster.Stats().checkpoints.written == 1);
+}
+
 TEST_CASE("a coordinator whose daemons another one may have had begins a later session than that",
           "[checkpoint]") {
   const DataFiles dir;

@@ -50,7 +50,7 @@ struct Cluster : PlayedCluster {
     CheckpointOptions options;
     options.directory = files.Path("checkpoints");
     options.every = absl::ZeroDuration();
-    controller->StartCheckpoints(options, nullptr);
+    REQUIRE(Await([&](auto done) { controller->StartCheckpoints(options, nullptr, done); }).ok());
   }
   // Until closures cannot run.
   void AwaitLoss() {
@@ -67,8 +67,8 @@ using Done = std::function<void(absl::Status)>;
 struct Call {
   std::string name;
   std::function<void(Cluster*, Done)> begin;
-  bool asks_worker = false;   // and no PS
-  bool asks_again = false;    // when its PS is back
+  bool asks_worker = false;  // and no PS
+  bool asks_again = false;   // when its PS is back
 };
 
 std::vector<Call> Calls() {
@@ -91,11 +91,10 @@ std::vector<Call> Calls() {
   calls.push_back({"QueryStatus", [](Cluster* c, Done done) {
                      c->controller->QueryStatus([done](const auto&) { done(absl::OkStatus()); });
                    }});
-  calls.push_back({"RegisterDataset",
-                   [](Cluster* c, Done done) {
-                     c->controller->RegisterDataset(1, {}, std::move(done));
-                   },
-                   /*asks_worker=*/true});
+  calls.push_back(
+      {"RegisterDataset",
+       [](Cluster* c, Done done) { c->controller->RegisterDataset(1, {}, std::move(done)); },
+       /*asks_worker=*/true});
   calls.push_back({"RegisterValues",
                    [](Cluster* c, Done done) {
                      c->controller->RegisterValues(7, Twice(), {Tensor::FromVector<float>({1})},
@@ -106,8 +105,8 @@ std::vector<Call> Calls() {
                    [](Cluster* c, Done done) {
                      proto::ControlRequest request;
                      request.mutable_status();
-                     c->controller->AskWorker(
-                         0, request, [done](const auto& reply) { done(reply.status()); });
+                     c->controller->AskWorker(0, request,
+                                              [done](const auto& reply) { done(reply.status()); });
                    },
                    /*asks_worker=*/true});
   calls.push_back({"ReadRows",

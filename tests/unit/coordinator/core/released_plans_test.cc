@@ -62,7 +62,7 @@ TEST_CASE("a plan is forgotten when a checkpoint has the last closure that ran i
   CheckpointOptions options;
   options.directory = files.Path("checkpoints");
   options.every = absl::ZeroDuration();
-  f.controller->StartCheckpoints(options, nullptr);
+  REQUIRE(f.Await([&](auto done) { f.controller->StartCheckpoints(options, nullptr, done); }).ok());
   // The log keeps what the older of two checkpoints lacks.
   for (int i = 0; i < 2; ++i) {
     REQUIRE(f.Await([&](auto done) {

@@ -40,7 +40,7 @@ struct Tickets : PlayedCluster {
     CheckpointOptions options;
     options.directory = files.Path("checkpoints");
     options.every = absl::ZeroDuration();
-    controller->StartCheckpoints(options, nullptr);
+    REQUIRE(Await([&](auto done) { controller->StartCheckpoints(options, nullptr, done); }).ok());
   }
   // Of the examples from `begin` to below `end`, in steps of 10, for `owner`.
   PlayedTask::Run Run(uint64_t owner, int64_t begin, int64_t end) {
