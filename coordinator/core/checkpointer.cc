@@ -263,8 +263,15 @@ void Checkpointer::BeginAnew() {
 }
 
 void Checkpointer::Abort(const absl::Status& reason) {
-  if (run_ == nullptr) return;
   auto waiting = std::exchange(waiting_, {});
+  if (run_ == nullptr) {
+    if (waiting.empty()) return;
+    ++stats_.failed;
+    const Outcome outcome{
+        Annotate(reason, absl::StrCat("checkpoint ", next_number_)), {}, "", false};
+    for (const DoneFn& d : waiting) d(outcome);
+    return;
+  }
   for (DoneFn& d : waiting) run_->done.push_back(std::move(d));
   const std::shared_ptr<Run> run = run_;  // Finish lets go of it
   Finish(run, reason);

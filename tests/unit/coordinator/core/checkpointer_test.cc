@@ -4,6 +4,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -71,6 +72,28 @@ class Checkpoints {
     AwaitPool();  // what it left is removed
     return status;
   }
+  // How two end of which the second one waits for the first, whose receiver does `then`.
+  std::pair<Checkpointer::Outcome, Checkpointer::Outcome> WriteTwo(
+      const std::function<void(Checkpointer*)>& then) {
+    absl::Notification first, second;
+    std::pair<Checkpointer::Outcome, Checkpointer::Outcome> outcomes;
+    loop_->Post([&] {
+      checkpointer_->Begin([&](const Checkpointer::Outcome& outcome) {
+        outcomes.first = outcome;
+        then(checkpointer_.get());
+        first.Notify();
+      });
+      checkpointer_->Begin([&](const Checkpointer::Outcome& outcome) {
+        outcomes.second = outcome;
+        second.Notify();
+      });
+    });
+    for (absl::Notification* ended : {&first, &second}) {
+      REQUIRE(ended->WaitForNotificationWithTimeout(kPatience));
+    }
+    AwaitPool();
+    return outcomes;
+  }
   bool Exists(const std::string& name) const {
     return fs::exists(fs::path(files.Path("checkpoints")) / name);
   }
@@ -123,6 +146,22 @@ TEST_CASE("a checkpoint whose pending closures are not known any more is not wri
   CHECK_FALSE(c.Exists("checkpoint-000005.7-ab.tmp"));
   c.described = absl::OkStatus();
   CHECK(c.Write().ok());
+}
+
+TEST_CASE("a session that fails at the end of a checkpoint begins none that waits for it",
+          "[checkpoint]") {
+  Checkpoints c;
+  const auto go_on = c.WriteTwo([](Checkpointer*) {});
+  CHECK(go_on.first.status.ok());
+  CHECK(go_on.second.status.ok());
+  CHECK(c.Exists("checkpoint-000006/manifest.json"));
+  const auto [first, second] =
+      c.WriteTwo([](Checkpointer* writer) { writer->Abort(absl::AbortedError("NaN")); });
+  CHECK(first.status.ok());
+  CHECK(second.status == absl::AbortedError("checkpoint 8: NaN"));
+  CHECK_FALSE(second.may_be_visible);
+  CHECK(c.Exists("checkpoint-000007/manifest.json"));
+  CHECK_FALSE(c.Exists("checkpoint-000008"));
 }
 
 }  // namespace
