@@ -8,13 +8,36 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "coordinator/core/gather.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::core {
+
+namespace {
+
+// Numbers are not used twice, not even those of unfinished checkpoints.
+absl::StatusOr<uint64_t> NextNumber(env::FileSystem* files, const std::string& directory) {
+  uint64_t next = 1;
+  const auto names = files->List(directory);
+  if (absl::IsNotFound(names.status())) return next;
+  RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
+    absl::string_view digits = name;
+    uint64_t number = 0;
+    if (!absl::ConsumePrefix(&digits, "checkpoint-")) continue;
+    if (absl::SimpleAtoi(digits.substr(0, digits.find('.')), &number)) {
+      next = std::max(next, number + 1);
+    }
+  }
+  return next;
+}
+
+}  // namespace
 
 absl::Status TakenOver(const std::string& directory) {
   return WithDetail(absl::FailedPreconditionError(absl::StrCat(
@@ -60,6 +83,22 @@ void Checkpointer::OnPool(std::function<absl::Status()> work,
       if (auto alive = self.lock()) then(status);
     });
   });
+}
+
+void Checkpointer::FindNumber(std::function<void(absl::StatusOr<uint64_t>)> then) {
+  auto found = std::make_shared<uint64_t>(0);
+  OnPool(
+      [files = env_->files(), directory = options_.directory, found]() -> absl::Status {
+        ASSIGN_OR_RETURN(*found, NextNumber(files, directory));
+        return absl::OkStatus();
+      },
+      [found, then = std::move(then)](const absl::Status& listed) {
+        if (listed.ok()) {
+          then(*found);
+        } else {
+          then(listed);
+        }
+      });
 }
 
 void Checkpointer::LookForLock(std::function<void(absl::Status)> then) {

@@ -59,6 +59,9 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   Checkpointer(env::Env* env, std::shared_ptr<env::EventLoop> loop, const Session& session,
                CheckpointOptions options, Source source);
 
+  // The number that comes after all in the directory: others might count as older than those that
+  // are there. `then` is called on the loop. Errors: those of listing it.
+  void FindNumber(std::function<void(absl::StatusOr<uint64_t>)> then);
   // The first checkpoint will have this number.
   void set_next_number(uint64_t number) { next_number_ = number; }
   uint64_t next_number() const { return next_number_; }

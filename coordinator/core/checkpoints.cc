@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/status.h"
+
 namespace coxswain::core {
 
 void Checkpoints::Resume(checkpoint::Manifest manifest, std::string path, int64_t steps) {
@@ -10,7 +12,30 @@ void Checkpoints::Resume(checkpoint::Manifest manifest, std::string path, int64_
   points_.Resume(std::move(manifest), std::move(path));
 }
 
-uint64_t Checkpoints::Start(std::shared_ptr<Checkpointer> writer, uint64_t next) {
+void Checkpoints::Start(std::shared_ptr<Checkpointer> writer, StartedFn started) {
+  starting_ = {std::move(writer), std::move(started)};
+  // It calls nobody any more once it is gone.
+  starting_.writer->FindNumber([this](const absl::StatusOr<uint64_t>& next) {
+    Starting starting = std::exchange(starting_, {});
+    if (next.ok()) {
+      starting.started(StartAt(std::move(starting.writer), *next));
+    } else {
+      starting.started(Annotate(next.status(), "checkpoints cannot be numbered"));
+    }
+  });
+}
+
+void Checkpoints::GiveUpStart(const absl::Status& why) {
+  const Starting starting = std::exchange(starting_, {});
+  if (starting.started) starting.started(why);
+}
+
+const CheckpointOptions* Checkpoints::options() const {
+  const auto& writer = starting_.writer != nullptr ? starting_.writer : writer_;
+  return writer == nullptr ? nullptr : &writer->options();
+}
+
+uint64_t Checkpoints::StartAt(std::shared_ptr<Checkpointer> writer, uint64_t next) {
   writer_ = std::move(writer);
   writer_->set_next_number(next);
   deltas_ = DeltaBases(writer_->options().keep);

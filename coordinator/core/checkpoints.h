@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "coordinator/core/checkpoint_schedule.h"
 #include "coordinator/core/checkpointer.h"
 #include "coordinator/core/delta_bases.h"
@@ -28,13 +28,25 @@ class Checkpoints {
  public:
   // The job goes on from this checkpoint, after this number of training steps.
   void Resume(checkpoint::Manifest manifest, std::string path, int64_t steps);
+  // `writer` writes checkpoints once it has found the number of the first one; `started` gets the
+  // number of their timer. Called once, and again after an error. Errors: those of FindNumber; that
+  // of GiveUpStart.
+  using StartedFn = std::function<void(absl::StatusOr<uint64_t>)>;
+  void Start(std::shared_ptr<Checkpointer> writer, StartedFn started);
   // From now on `writer` writes checkpoints, the first one with number `next`. Returns the number
   // of their timer.
-  uint64_t Start(std::shared_ptr<Checkpointer> writer, uint64_t next);
+  uint64_t StartAt(std::shared_ptr<Checkpointer> writer, uint64_t next);
+  // The start under way, if there is one, fails with `why`.
+  void GiveUpStart(const absl::Status& why);
   // Null: no checkpoints are written.
   Checkpointer* writer() const { return writer_.get(); }
+  // Of those that are written, or will be once the number is found; null: none are.
+  const CheckpointOptions* options() const;
   // Stops writing; the result of the current checkpoint is ignored.
-  void Stop() { writer_ = nullptr; }
+  void Stop() {
+    GiveUpStart(absl::CancelledError("the coordinator ends"));
+    writer_ = nullptr;
+  }
   // The current checkpoint, if there is one, fails with `why`.
   void Abort(const absl::Status& why) {
     if (writer_ != nullptr) writer_->Abort(why);
@@ -77,6 +89,11 @@ class Checkpoints {
   void WriteDone(ShardId shard, uint64_t covered_by);
 
  private:
+  struct Starting {
+    std::shared_ptr<Checkpointer> writer;  // null: nothing starts
+    StartedFn started;
+  };
+  Starting starting_;
   std::shared_ptr<Checkpointer> writer_;
   CheckpointSchedule schedule_;
   RestorePoints points_;

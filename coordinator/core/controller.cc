@@ -138,6 +138,7 @@ void Controller::Emit(ClusterEvent::Kind kind, std::string task, std::string mes
 void Controller::FailAll(const absl::Status& status) {
   loop_.AssertOnLoop();
   life_.Fail(status);
+  checkpoints_.GiveUpStart(status);
   checkpoints_.Abort(status);
   EndStepPause(status);
   for (const ResultFn& done : closures_.CancelAll()) done(status);

@@ -1,38 +1,14 @@
 // The controller writes checkpoints, and goes on from one.
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/core/directory_trial.h"
 #include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::core {
-namespace {
-
-// Numbers are not used twice, not even those of unfinished checkpoints.
-absl::StatusOr<uint64_t> NextNumber(env::FileSystem* files, const std::string& directory) {
-  uint64_t next = 1;
-  const auto names = files->List(directory);
-  if (absl::IsNotFound(names.status())) return next;
-  RETURN_IF_ERROR(names.status());
-  for (const std::string& name : *names) {
-    absl::string_view digits = name;
-    uint64_t number = 0;
-    if (!absl::ConsumePrefix(&digits, "checkpoint-")) continue;
-    if (absl::SimpleAtoi(digits.substr(0, digits.find('.')), &number)) {
-      next = std::max(next, number + 1);
-    }
-  }
-  return next;
-}
-
-}  // namespace
-
 void Controller::Resume(checkpoint::Manifest manifest, std::string path) {
   loop_.Post([this, manifest = std::move(manifest), path = std::move(path)]() mutable {
     closures_.Resume(manifest);
@@ -52,10 +28,10 @@ void Controller::TryCheckpointDirectory(std::string directory, DoneFn done) {
 }
 
 absl::Status Controller::NoCheckpoints() const {
-  if (checkpoints_.writer() == nullptr) return absl::OkStatus();
+  const CheckpointOptions* const options = checkpoints_.options();
+  if (options == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("checkpoints of this cluster are written into ",
-                                                    checkpoints_.writer()->options().directory,
-                                                    " already"));
+                                                    options->directory, " already"));
 }
 
 void Controller::CheckNoCheckpoints(DoneFn done) {
@@ -77,17 +53,12 @@ void Controller::StartCheckpoints(CheckpointOptions options, std::function<std::
     source.describe = [this, job_state = std::move(job_state)](checkpoint::Manifest* manifest) {
       return DescribeState(job_state, manifest);
     };
-    // Without it new checkpoints might count as older than those that are there.
-    const absl::StatusOr<uint64_t> next = NextNumber(env_->files(), options.directory);
-    if (!next.ok()) {
-      done(Annotate(next.status(), "checkpoints cannot be numbered"));
-      return;
-    }
-    ScheduleCheckpoint(
-        checkpoints_.Start(std::make_shared<Checkpointer>(env_, loop_.get(), hold_.session(),
-                                                          std::move(options), std::move(source)),
-                           *next));
-    done(absl::OkStatus());
+    checkpoints_.Start(std::make_shared<Checkpointer>(env_, loop_.get(), hold_.session(),
+                                                      std::move(options), std::move(source)),
+                       [this, done = std::move(done)](const absl::StatusOr<uint64_t>& timer) {
+                         if (timer.ok()) ScheduleCheckpoint(*timer);
+                         done(timer.status());
+                       });
   });
 }
 

@@ -122,7 +122,7 @@ class PlayedTask {
 struct PlayedCluster {
   explicit PlayedCluster(int num_workers, int in_flight, RecoveryOptions recovery = {},
                          PlayedTask::Answer ps_answer = nullptr,
-                         absl::Duration lease = absl::Seconds(2))
+                         absl::Duration lease = absl::Seconds(2), env::Env* world = env)
       : transport(net::NewInProcessTransport()) {
     ps = std::make_unique<PlayedTask>(transport.get(), "ps", "ps", 0, std::move(ps_answer));
     core::ControllerOptions options;
@@ -138,7 +138,7 @@ struct PlayedCluster {
       workers.push_back(
           std::make_unique<PlayedTask>(transport.get(), options.workers.back(), "worker", w));
     }
-    controller = std::make_unique<core::Controller>(env, transport.get(), options);
+    controller = std::make_unique<core::Controller>(world, transport.get(), options);
     controller->Start([this](absl::Status status) { answers.Put(std::move(status)); });
     REQUIRE(answers.Take("the start").ok());
   }

@@ -1,4 +1,5 @@
-// Checkpoints that fail, on a file system that fails when the test says so.
+// Checkpoints that fail, and their numbers, on a file system that fails or hangs when the test says
+// so.
 #include "coordinator/core/checkpointer.h"
 
 #include <atomic>
@@ -8,12 +9,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
 #include "runtime/checkpoint/manifest.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/forwarding.h"
+#include "tests/testing/played_cluster.h"
 
 namespace coxswain::core {
 namespace {
@@ -146,6 +149,66 @@ TEST_CASE("a checkpoint whose pending closures are not known any more is not wri
   CHECK_FALSE(c.Exists("checkpoint-000005.7-ab.tmp"));
   c.described = absl::OkStatus();
   CHECK(c.Write().ok());
+}
+
+// Its directories are not listed until the test opens it.
+class SlowDisk final : public testing::ForwardingFileSystem {
+ public:
+  absl::Notification asked, open;
+
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) override {
+    if (!asked.HasBeenNotified()) asked.Notify();
+    if (!open.WaitForNotificationWithTimeout(kPatience))
+      return absl::DeadlineExceededError("hangs");
+    return ForwardingFileSystem::List(path);
+  }
+};
+
+class SlowDiskEnv final : public testing::ForwardingEnv {
+ public:
+  SlowDisk disk;
+
+  env::FileSystem* files() override { return &disk; }
+};
+
+TEST_CASE("a directory of checkpoints that is slow to list holds up nothing else", "[checkpoint]") {
+  const DataFiles files;
+  fs::create_directories(fs::path(files.Path("checkpoints")) / "checkpoint-000004");
+  auto* const env = new SlowDiskEnv;  // as that of PlayedCluster
+  testing::PlayedCluster cluster(1, 1, {}, nullptr, absl::Seconds(2), env);
+  CheckpointOptions options;
+  options.directory = files.Path("checkpoints");
+  options.every = absl::ZeroDuration();
+  testing::Mailbox<absl::Status> started;
+  const auto start = [&] {
+    cluster.controller->StartCheckpoints(
+        options, nullptr, [&](absl::Status status) { started.Put(std::move(status)); });
+  };
+  start();
+  REQUIRE(env->disk.asked.WaitForNotificationWithTimeout(kPatience));
+  CHECK(cluster.Stats().checkpoints.written == 0);  // the controller answers
+  start();
+  CHECK(absl::IsFailedPrecondition(started.Take("the refusal of another start")));
+  CHECK(started.empty());
+  env->disk.open.Notify();
+  CHECK(started.Take("the start").ok());
+  testing::Mailbox<absl::StatusOr<checkpoint::Manifest>> written;
+  cluster.controller->Checkpoint([&](auto manifest) { written.Put(std::move(manifest)); });
+  CHECK(written.Take("a checkpoint")->number == 5);
+}
+
+TEST_CASE("a start of checkpoints that waits for its directory ends with the controller",
+          "[checkpoint]") {
+  auto* const env = new SlowDiskEnv;  // as that of PlayedCluster
+  testing::PlayedCluster cluster(1, 1, {}, nullptr, absl::Seconds(2), env);
+  testing::Mailbox<absl::Status> started;
+  cluster.controller->StartCheckpoints(
+      {.directory = "/checkpoints"}, nullptr,
+      [&](absl::Status status) { started.Put(std::move(status)); });
+  REQUIRE(env->disk.asked.WaitForNotificationWithTimeout(kPatience));
+  cluster.controller.reset();
+  CHECK(absl::IsCancelled(started.Take("its end")));
+  env->disk.open.Notify();
 }
 
 TEST_CASE("a session that fails at the end of a checkpoint begins none that waits for it",

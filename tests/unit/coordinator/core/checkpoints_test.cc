@@ -19,7 +19,7 @@ struct Job {
     CheckpointOptions options;
     options.keep = keep;
     options.every_steps = every_steps;
-    checkpoints.Start(
+    checkpoints.StartAt(
         std::make_shared<Checkpointer>(&env, std::make_shared<testing::ManualLoop>(), Session{7, 0},
                                        std::move(options), Checkpointer::Source{}),
         next);
