@@ -69,7 +69,8 @@ class Controller {
   // Errors: those of a PS; InvalidArgument when a checkpoint has the shard with another shape.
   void CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done);
   // Places and partitions the function and registers it. `done` is called when all PS and all
-  // connected workers have it. Errors: InvalidArgument naming the invalid node; those of a task.
+  // connected workers have it. Errors: InvalidArgument naming the invalid node; those of a task;
+  // Cancelled when it was released before tasks were told of it.
   void RegisterPlan(PlanId plan, std::shared_ptr<const graph::Function> function,
                     std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
   // Returns a function to call when nobody can schedule the plan any more. Tasks forget the plan
@@ -290,6 +291,8 @@ class Controller {
   void DropStale(int ps);
   void ResumeDispatch();
   PlanTable::PsOf PsOf() const;
+  void RegisterExpected(PlanId plan, std::shared_ptr<const graph::Function> function,
+                        std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
   // Releases those of the unscheduled `plans` that nothing needs any more.
   void ForgetUnusedPlans(const std::vector<PlanId>& plans);
   // Data sets and values that were released and that no plan reads.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/core/gather.h"
 #include "runtime/base/status.h"
@@ -62,36 +63,46 @@ void Controller::RegisterPlan(PlanId id, std::shared_ptr<const graph::Function> 
                               DoneFn done) {
   loop_.Post([this, id, function = std::move(function), sources = std::move(sources), dataset,
               done = std::move(done)]() mutable {
-    if (!life_.failed().ok()) {
-      done(life_.failed());
-      return;
-    }
-    if (phase() != Phase::kRunning) {
-      parked_.push_back(
-          [this, id, function = std::move(function), sources = std::move(sources), dataset,
-           done = std::move(done)] { RegisterPlan(id, function, sources, dataset, done); });
-      return;
-    }
-    if (absl::Status placed =
-            plans_.Add(id, std::move(function), std::move(sources), dataset, PsOf());
-        !placed.ok()) {
-      done(std::move(placed));
-      return;
-    }
-    // A task that goes away meanwhile is no error: it gets the plan when it returns.
-    auto gather = NewStatusGather(std::move(done));
-    for (const auto& ps : tasks_.ps()) {
-      if (auto request = plans_.ForPs(id, ps->task())) {
-        SendToPs(ps->task(), *std::move(request), {},
-                 gather->AddUnlessLost<TaskSession::Response>());
-      }
-    }
-    for (auto& worker : tasks_.workers()) {
-      if (!worker->up()) continue;
-      worker->Request(plans_.ForWorker(id), {}, gather->AddUnlessLost<TaskSession::Response>());
-    }
-    gather->Finish();
+    plans_.Expect(id);
+    RegisterExpected(id, std::move(function), std::move(sources), dataset, std::move(done));
   });
+}
+
+void Controller::RegisterExpected(PlanId id, std::shared_ptr<const graph::Function> function,
+                                  std::vector<proto::ArgumentSource> sources, DatasetId dataset,
+                                  DoneFn done) {
+  loop_.AssertOnLoop();
+  absl::Status status = life_.failed();
+  if (!plans_.expected(id)) {
+    status.Update(absl::CancelledError(
+        absl::StrCat("function '", function->name, "' was released before it was registered")));
+  }
+  if (status.ok() && phase() != Phase::kRunning) {
+    parked_.push_back(
+        [this, id, function = std::move(function), sources = std::move(sources), dataset,
+         done = std::move(done)] { RegisterExpected(id, function, sources, dataset, done); });
+    return;
+  }
+  if (status.ok()) {
+    status = plans_.Add(id, std::move(function), std::move(sources), dataset, PsOf());
+  }
+  if (!status.ok()) {
+    plans_.LetGo(id);
+    done(std::move(status));
+    return;
+  }
+  // A task that goes away meanwhile is no error: it gets the plan when it returns.
+  auto gather = NewStatusGather(std::move(done));
+  for (const auto& ps : tasks_.ps()) {
+    if (auto request = plans_.ForPs(id, ps->task())) {
+      SendToPs(ps->task(), *std::move(request), {}, gather->AddUnlessLost<TaskSession::Response>());
+    }
+  }
+  for (auto& worker : tasks_.workers()) {
+    if (!worker->up()) continue;
+    worker->Request(plans_.ForWorker(id), {}, gather->AddUnlessLost<TaskSession::Response>());
+  }
+  gather->Finish();
 }
 
 std::function<void()> Controller::PlanReleaser(PlanId plan) {

@@ -44,6 +44,7 @@ absl::Status PlanTable::Place(PlanId id, const PsOf& ps_of, Plan* plan) const {
 absl::Status PlanTable::Add(PlanId id, std::shared_ptr<const graph::Function> function,
                             std::vector<proto::ArgumentSource> sources, DatasetId dataset,
                             const PsOf& ps_of) {
+  expected_.erase(id);
   Plan plan;
   plan.updates = UpdatesOf(*function);
   plan.function = std::move(function);
@@ -60,6 +61,7 @@ absl::Status PlanTable::PlaceAgain(const PsOf& ps_of) {
 }
 
 void PlanTable::LetGo(PlanId id) {
+  expected_.erase(id);
   if (Has(id)) let_go_.insert(id);
 }
 

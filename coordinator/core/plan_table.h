@@ -25,7 +25,11 @@ class PlanTable {
 
   explicit PlanTable(int num_ps) : num_ps_(num_ps) {}
 
-  // Errors: InvalidArgument naming the invalid node; then the plan was not added.
+  // The plan will be added, perhaps much later, unless it is let go before.
+  void Expect(PlanId id) { expected_.insert(id); }
+  bool expected(PlanId id) const { return expected_.count(id) > 0; }
+  // It is expected no more. Errors: InvalidArgument naming the invalid node; then the plan was not
+  // added.
   absl::Status Add(PlanId id, std::shared_ptr<const graph::Function> function,
                    std::vector<proto::ArgumentSource> sources, DatasetId dataset,
                    const PsOf& ps_of);
@@ -75,7 +79,7 @@ class PlanTable {
 
   const int num_ps_;
   std::map<PlanId, Plan> plans_;
-  std::set<PlanId> let_go_;
+  std::set<PlanId> expected_, let_go_;
 };
 
 }  // namespace coxswain::core

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/control.h"
@@ -157,6 +158,12 @@ struct PlayedCluster {
     Mailbox<core::Controller::Stats> stats;
     controller->GetStats([&](core::Controller::Stats s) { stats.Put(std::move(s)); });
     return stats.Take("the counters");
+  }
+
+  // Until closures cannot run, because all workers or a parameter server are lost.
+  void AwaitLoss() {
+    const absl::Time deadline = absl::Now() + kWorkerPatience;
+    while (Stats().waiting_for.empty()) REQUIRE(absl::Now() < deadline);
   }
 
   Mailbox<absl::Status> answers;

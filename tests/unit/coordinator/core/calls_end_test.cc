@@ -9,7 +9,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/played_cluster.h"
@@ -23,7 +22,7 @@ using testing::Mailbox;
 using testing::PlayedCluster;
 using testing::PlayedTask;
 
-constexpr absl::Duration kLease = absl::Milliseconds(200);
+constexpr absl::Duration kLease = absl::Milliseconds(500);
 
 proto::ShardSpec Shard(int id) {
   return testing::WholeOf(testing::VariableOf(absl::StrCat("n", id), {1}, false, {}, DType::kI64),
@@ -51,11 +50,6 @@ struct Cluster : PlayedCluster {
     options.directory = files.Path("checkpoints");
     options.every = absl::ZeroDuration();
     REQUIRE(Await([&](auto done) { controller->StartCheckpoints(options, nullptr, done); }).ok());
-  }
-  // Until closures cannot run.
-  void AwaitLoss() {
-    const absl::Time deadline = absl::Now() + testing::kWorkerPatience;
-    while (Stats().waiting_for.empty()) REQUIRE(absl::Now() < deadline);
   }
   // All of its tasks.
   std::vector<PlayedTask*> Tasks() const { return {ps.get(), workers[0].get()}; }

@@ -57,6 +57,17 @@ TEST_CASE("only those PS hear of a plan that have a part of it, also after shard
   CHECK(plans.AllForWorker()[0].register_plan().plan() == 1);
 }
 
+TEST_CASE("a plan that is expected and let go is expected no more", "[plan_table]") {
+  PlanTable plans(1);
+  plans.Expect(1);
+  plans.Expect(2);
+  plans.LetGo(1);
+  CHECK_FALSE(plans.expected(1));
+  CHECK_FALSE(plans.let_go(1));
+  REQUIRE(plans.Add(2, AddTo({}), std::vector<proto::ArgumentSource>(1), 0, AllOn(0)).ok());
+  CHECK_FALSE(plans.expected(2));
+}
+
 TEST_CASE("a plan that cannot be placed is none", "[plan_table]") {
   PlanTable plans(1);
   CHECK_FALSE(plans.Add(1, AddTo({3}), std::vector<proto::ArgumentSource>(1), 0, AllOn(-1)).ok());
