@@ -5,22 +5,25 @@
 
 #include <atomic>
 #include <cstdio>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "coordinator/cli/exit_code.h"
 
 namespace coxswain::cli {
 namespace {
 
 // The process's, as signals are; constant-initialised.
-std::mutex g_mu;
-std::function<void()>* g_interrupt = nullptr;
-std::function<void()>* g_hangup = nullptr;
+using Handler = std::function<void()>;
+ABSL_CONST_INIT absl::Mutex g_mu(absl::kConstInit);
+Handler* g_interrupt ABSL_GUARDED_BY(g_mu) = nullptr;
+Handler* g_hangup ABSL_GUARDED_BY(g_mu) = nullptr;
+const Handler* g_called ABSL_GUARDED_BY(g_mu) = nullptr;  // one of these, without the lock
+std::string* g_resume ABSL_GUARDED_BY(g_mu) = nullptr;
 std::atomic<int> g_signals{0};
-std::string* g_resume = nullptr;
 bool g_nohup = false;  // SIGHUP was ignored from the start
 
 sigset_t Signals() {
@@ -32,29 +35,45 @@ sigset_t Signals() {
   return signals;
 }
 
-// True: that was all that it meant.
-bool HangUp() {
-  std::lock_guard<std::mutex> lock(g_mu);
-  if (g_hangup != nullptr) {
-    (*g_hangup)();
-    return true;
+// On the waiting thread. False: there is no such handler now.
+bool Call(Handler* const* handler) {
+  const Handler* called = nullptr;
+  {
+    absl::MutexLock lock(&g_mu);
+    if (*handler == nullptr) return false;
+    g_called = called = *handler;
   }
-  return g_nohup;
+  (*called)();
+  absl::MutexLock lock(&g_mu);
+  g_called = nullptr;
+  return true;
+}
+
+void Begin(Handler** handler, Handler call) {
+  absl::MutexLock lock(&g_mu);
+  *handler = new Handler(std::move(call));
+}
+
+// Not while it is being called: it may use what is gone afterwards.
+void End(Handler** handler) {
+  absl::MutexLock lock(&g_mu);
+  const Handler* const over = std::exchange(*handler, nullptr);
+  const auto idle = [over]() ABSL_SHARED_LOCKS_REQUIRED(g_mu) { return g_called != over; };
+  g_mu.Await(absl::Condition(&idle));
+  delete over;
 }
 
 void WaitForSignals() {
   const sigset_t signals = Signals();
   int number = 0;
   while (sigwait(&signals, &number) == 0) {
-    if (number == SIGHUP && HangUp()) continue;
+    if (number == SIGHUP && (Call(&g_hangup) || g_nohup)) continue;
     const int before = g_signals.fetch_add(1);
-    std::lock_guard<std::mutex> lock(g_mu);
-    if (before == 0 && g_interrupt == nullptr && g_resume != nullptr) {
-      _exit(TellToResume(*g_resume));
-    }
+    if (before == 0 && Call(&g_interrupt)) continue;
+    absl::MutexLock lock(&g_mu);
+    if (before == 0 && g_resume != nullptr) _exit(TellToResume(*g_resume));
     // Nobody to ask, or asked before: the user means it.
-    if (before > 0 || g_interrupt == nullptr) _exit(kExitInterrupted);
-    (*g_interrupt)();
+    _exit(kExitInterrupted);
   }
 }
 
@@ -79,29 +98,19 @@ int TellToResume(const std::string& command) {
 }
 
 void InterruptedJobResumes(const std::string& command) {
-  std::lock_guard<std::mutex> lock(g_mu);
+  absl::MutexLock lock(&g_mu);
   delete std::exchange(g_resume, new std::string(command));
 }
 
 InterruptScope::InterruptScope(std::function<void()> interrupt) {
-  std::lock_guard<std::mutex> lock(g_mu);
-  g_interrupt = new std::function<void()>(std::move(interrupt));
+  Begin(&g_interrupt, std::move(interrupt));
 }
 
-InterruptScope::~InterruptScope() {
-  std::lock_guard<std::mutex> lock(g_mu);
-  delete std::exchange(g_interrupt, nullptr);
-}
+InterruptScope::~InterruptScope() { End(&g_interrupt); }
 
-HangupScope::HangupScope(std::function<void()> hangup) {
-  std::lock_guard<std::mutex> lock(g_mu);
-  g_hangup = new std::function<void()>(std::move(hangup));
-}
+HangupScope::HangupScope(std::function<void()> hangup) { Begin(&g_hangup, std::move(hangup)); }
 
-HangupScope::~HangupScope() {
-  std::lock_guard<std::mutex> lock(g_mu);
-  delete std::exchange(g_hangup, nullptr);
-}
+HangupScope::~HangupScope() { End(&g_hangup); }
 
 bool InterruptScope::interrupted() { return g_signals.load() > 0; }
 

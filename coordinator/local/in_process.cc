@@ -1,11 +1,10 @@
 // Tasks as objects of this process. There is nobody to start one again whose GPU has failed for
 // good, and a process cannot use such a GPU any more: that is the end of the cluster.
-#include <optional>
-
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/local/local_tasks.h"
+#include "coordinator/local/task_watch.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
@@ -47,33 +46,41 @@ class InProcessTasks final : public LocalTasks {
   const cluster::ClusterConfig& config() const override { return config_; }
 
   void Watch(LocalTaskEvents events) override {
-    const absl::MutexLock lock(&mu_);
-    events_ = std::move(events);
-    if (!lost_.ok()) events_->on_hopeless(lost_);
+    watch_.Begin(std::move(events));
+    Tell();
   }
-  void StopWatching() override {
-    const absl::MutexLock lock(&mu_);
-    events_.reset();
-  }
+  void StopWatching() override { watch_.End(); }
 
  private:
   std::function<void(absl::Status)> Lost(const cluster::DaemonOptions& options) {
     return [this, task = absl::StrCat("/job:", options.job, "/task:", options.task)](
                const absl::Status& status) {
-      const absl::MutexLock lock(&mu_);
-      if (!lost_.ok()) return;
-      lost_ = WithDetail(
-          absl::UnavailableError(absl::StrCat(
-              task, ": ", status.message(), ": a GPU that failed for good cannot be used any more ",
-              "by this process, in which all tasks are")),
-          {ErrorCause::kTaskLost, false, task, 0});
-      if (events_) events_->on_hopeless(lost_);
+      {
+        const absl::MutexLock lock(&mu_);
+        if (!lost_.ok()) return;
+        lost_ = WithDetail(absl::UnavailableError(
+                               absl::StrCat(task, ": ", status.message(),
+                                            ": a GPU that failed for good cannot be used any more ",
+                                            "by this process, in which all tasks are")),
+                           {ErrorCause::kTaskLost, false, task, 0});
+      }
+      Tell();
     };
+  }
+  // Whoever watches, if there is something to tell.
+  void Tell() {
+    absl::Status lost;
+    {
+      const absl::MutexLock lock(&mu_);
+      lost = lost_;
+    }
+    if (lost.ok()) return;
+    watch_.Do([&](const LocalTaskEvents& events) { events.on_hopeless(lost); });
   }
 
   cluster::ClusterConfig config_;
+  TaskWatch watch_;
   absl::Mutex mu_;
-  std::optional<LocalTaskEvents> events_ ABSL_GUARDED_BY(mu_);
   absl::Status lost_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<ps::PsService>> ps_;
   std::vector<std::unique_ptr<worker::WorkerService>> workers_;  // end first

@@ -55,13 +55,11 @@ void TaskKeeper::Run(const std::vector<DaemonLaunch>& launches, absl::Status* st
     started_ = true;
   }
   while (true) {
-    absl::Duration until;
     {
       absl::MutexLock lock(&mu_);
       if (ending_) break;
-      until = Tend(Now());
     }
-    Wait(until);
+    Wait(Tend(Now()));
   }
   EndAll();
 }
@@ -74,43 +72,40 @@ absl::Status TaskKeeper::StartAll(const std::vector<DaemonLaunch>& launches) {
     tasks.push_back({std::move(process), launch.job == "ps", RestartBudget(policy_)});
   }
   for (Task& task : tasks) RETURN_IF_ERROR(task.process.AwaitReady());
-  absl::MutexLock lock(&mu_);
   tasks_ = std::move(tasks);
+  Publish();
   return absl::OkStatus();
+}
+
+void TaskKeeper::Publish() {
+  absl::MutexLock lock(&mu_);
+  addresses_.clear();
+  for (const Task& task : tasks_) {
+    addresses_.push_back(task.process.address());
+    incarnations_[task.process.address()] = task.process.incarnation();
+  }
 }
 
 std::vector<std::string> TaskKeeper::Addresses() const {
   absl::MutexLock lock(&mu_);
-  std::vector<std::string> addresses;
-  for (const Task& task : tasks_) addresses.push_back(task.process.address());
-  return addresses;
+  return addresses_;
 }
 
 std::map<std::string, Incarnation> TaskKeeper::Incarnations() const {
   absl::MutexLock lock(&mu_);
-  std::map<std::string, Incarnation> incarnations;
-  for (const Task& task : tasks_) incarnations[task.process.address()] = task.process.incarnation();
-  return incarnations;
+  return incarnations_;
 }
 
 void TaskKeeper::Watch(LocalTaskEvents events) {
-  {
-    absl::MutexLock lock(&mu_);
-    events_ = std::move(events);
-    watching_ = true;
-  }
+  watch_.Begin(std::move(events));
   Wake();
 }
 
-void TaskKeeper::StopWatching() {
-  absl::MutexLock lock(&mu_);
-  watching_ = false;
-  events_ = {};
-}
+void TaskKeeper::StopWatching() { watch_.End(); }
 
 absl::Duration TaskKeeper::Tend(absl::Duration now) {
   absl::Duration until = absl::InfiniteDuration();
-  if (!watching_) return until;
+  if (!watch_.watched()) return until;
   for (Task& task : tasks_) {
     if (task.up && !task.process.child().running()) {
       task.up = false;
@@ -127,10 +122,11 @@ void TaskKeeper::OnEnd(Task* task, const std::string& how, absl::Duration now) {
   const std::string name = task->process.name();
   if (const auto delay = task->budget.Spend(now)) {
     task->restart_at = now + *delay;
-    events_.on_ended(name, absl::StrCat(how, "; it is started again",
-                                        *delay == absl::ZeroDuration()
-                                            ? ""
-                                            : absl::StrCat(" in ", absl::FormatDuration(*delay))));
+    const std::string in =
+        *delay == absl::ZeroDuration() ? "" : absl::StrCat(" in ", absl::FormatDuration(*delay));
+    watch_.Do([&](const LocalTaskEvents& events) {
+      events.on_ended(name, absl::StrCat(how, "; it is started again", in));
+    });
     return;
   }
   task->given_up = true;
@@ -138,19 +134,25 @@ void TaskKeeper::OnEnd(Task* task, const std::string& how, absl::Duration now) {
                                 ? "; it is not started again"
                                 : absl::StrCat("; it is not started again, after ", policy_.most,
                                                " times in quick succession");
-  events_.on_ended(name, absl::StrCat(how, often));
-  if (!AllGivenUp(task->ps)) return;
-  const char* kind = task->ps ? "parameter server" : "worker";
-  events_.on_hopeless(
-      WithDetail(absl::UnavailableError(
-                     absl::StrCat("no ", kind, " is left; the last one, ", name, ", ", how, often)),
-                 {ErrorCause::kTaskLost, false, name, task->process.incarnation()}));
+  watch_.Do([&](const LocalTaskEvents& events) {
+    events.on_ended(name, absl::StrCat(how, often));
+    if (!AllGivenUp(task->ps)) return;
+    const char* kind = task->ps ? "parameter server" : "worker";
+    events.on_hopeless(
+        WithDetail(absl::UnavailableError(absl::StrCat("no ", kind, " is left; the last one, ",
+                                                       name, ", ", how, often)),
+                   {ErrorCause::kTaskLost, false, name, task->process.incarnation()}));
+  });
 }
 
 void TaskKeeper::Restart(Task* task, absl::Duration now) {
-  events_.on_incarnation(task->process.address(), task->process.next_incarnation());
-  const absl::Status status = task->process.Restart();
-  task->up = status.ok();
+  absl::Status status;
+  watch_.Do([&](const LocalTaskEvents& events) {
+    events.on_incarnation(task->process.address(), task->process.next_incarnation());
+    status = task->process.Restart();
+    task->up = status.ok();
+    Publish();
+  });
   if (!status.ok()) OnEnd(task, absl::StrCat("is not back: ", status.message()), now);
 }
 
@@ -161,10 +163,9 @@ bool TaskKeeper::AllGivenUp(bool ps) const {
 
 void TaskKeeper::Wait(absl::Duration until) {
   std::vector<pollfd> fds = {{wake_.get(), POLLIN, 0}};
-  {
-    absl::MutexLock lock(&mu_);
+  if (watch_.watched()) {
     for (const Task& task : tasks_) {
-      if (watching_ && task.up) fds.push_back({task.process.child().end_fd(), POLLIN, 0});
+      if (task.up) fds.push_back({task.process.child().end_fd(), POLLIN, 0});
     }
   }
   timespec left = absl::ToTimespec(std::max(absl::ZeroDuration(), until - Now()));
@@ -179,16 +180,10 @@ void TaskKeeper::Wake() const {
 }
 
 void TaskKeeper::EndAll() {
-  std::vector<Task> tasks;
-  {
-    absl::MutexLock lock(&mu_);
-    tasks = std::move(tasks_);
-    tasks_.clear();
-  }
-  for (Task& task : tasks) task.process.child().Signal(SIGTERM);
+  for (Task& task : tasks_) task.process.child().Signal(SIGTERM);
   const absl::Duration deadline = Now() + kTermTimeout;
-  // Those that are late are killed by their destructor.
-  for (Task& task : tasks) task.process.child().WaitFor(deadline - Now());
+  for (Task& task : tasks_) task.process.child().WaitFor(deadline - Now());
+  tasks_.clear();  // kills those that are late
 }
 
 }  // namespace coxswain::local

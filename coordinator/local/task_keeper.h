@@ -1,7 +1,6 @@
 // Starts the daemons of a cluster on this machine, restarts them when they end, and ends them.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "coordinator/local/daemon_process.h"
 #include "coordinator/local/local_tasks.h"
 #include "coordinator/local/restart_budget.h"
+#include "coordinator/local/task_watch.h"
 
 namespace coxswain::local {
 
@@ -35,9 +35,11 @@ class TaskKeeper {
   // The process at each address now.
   std::map<std::string, Incarnation> Incarnations() const;
 
-  // From now on tasks that end, or have ended, are restarted, and `events` are called.
+  // From now on tasks that end, or have ended, are restarted, and `events` are called, one at a
+  // time.
   void Watch(LocalTaskEvents events);
-  // No task is restarted any more, and no event is called after this has returned.
+  // No task is restarted any more, and no event is called after this has returned: it waits for the
+  // one under way, if there is one, unless that is the caller.
   void StopWatching();
 
  private:
@@ -51,28 +53,32 @@ class TaskKeeper {
                                                        // Now()'s clock
   };
 
+  // On the thread, without the lock: events may take locks of their own, and a start takes a while.
   void Run(const std::vector<DaemonLaunch>& launches, absl::Status* started);
   absl::Status StartAll(const std::vector<DaemonLaunch>& launches);
   // Handles tasks that have ended and restarts those that are due. Returns when to call it
   // again, unless a task ends before.
-  absl::Duration Tend(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnEnd(Task* task, const std::string& how, absl::Duration now)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Restart(Task* task, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool AllGivenUp(bool ps) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Duration Tend(absl::Duration now);
+  void OnEnd(Task* task, const std::string& how, absl::Duration now);
+  void Restart(Task* task, absl::Duration now);
+  bool AllGivenUp(bool ps) const;
   void Wait(absl::Duration until);
-  void Wake() const;
   void EndAll();
+  // Shows other threads which processes there are.
+  void Publish() ABSL_LOCKS_EXCLUDED(mu_);
+
+  void Wake() const;
 
   const RestartPolicy policy_;
   net::UniqueFd wake_;
   std::thread thread_;
+  TaskWatch watch_;
+  std::vector<Task> tasks_;  // belong to the thread
   mutable absl::Mutex mu_;
   bool started_ ABSL_GUARDED_BY(mu_) = false;
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  bool watching_ ABSL_GUARDED_BY(mu_) = false;
-  LocalTaskEvents events_ ABSL_GUARDED_BY(mu_);
-  std::vector<Task> tasks_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> addresses_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Incarnation> incarnations_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace coxswain::local
