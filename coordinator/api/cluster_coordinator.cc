@@ -32,6 +32,18 @@ absl::Status NameWorker(const absl::Status& status) {
   return Annotate(status, detail->task);
 }
 
+// Each step has an example, if the closure has any.
+absl::Status CheckSteps(const RemoteFunction& function, const Ticket& ticket, uint32_t steps) {
+  if (steps < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", function.name(), "': wanted at least 1 step, found 0"));
+  }
+  if (ticket.size() <= 0 || steps <= ticket.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "function '", function.name(), "': wanted at most as many steps as the ticket has examples, ",
+      ticket.size(), ", found ", steps, " (", ticket.ToString(), ")"));
+}
+
 }  // namespace
 
 ClusterCoordinator::ClusterCoordinator(const ParameterServerStrategy& strategy,
@@ -59,13 +71,16 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function,
 
 RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const Ticket& ticket,
                                          uint32_t steps, std::vector<Tensor> arguments) {
-  if (absl::Status status = CheckCall(function, ticket, arguments); !status.ok()) {
-    return Refuse(std::move(status));
-  }
+  absl::Status status = CheckCall(function, ticket, arguments);
+  status.Update(CheckSteps(function, ticket, steps));
+  if (!status.ok()) return Refuse(std::move(status));
   return ScheduleSpec(function, SpecOf(function, ticket, steps, std::move(arguments)));
 }
 
 RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, ScheduleOptions options) {
+  if (absl::Status status = CheckSteps(function, options.ticket, options.steps); !status.ok()) {
+    return Refuse(std::move(status));
+  }
   const bool ready = std::all_of(options.arguments.begin(), options.arguments.end(),
                                  [](const ClosureArgument& a) { return a.Ready(); });
   if (!ready) return ScheduleLater(function, std::move(options));

@@ -188,7 +188,9 @@ struct ClusterOptions {
   // certificates of the cluster have; empty: $COXSWAIN_TLS_NAME, or "coxswain".
   std::string tls_directory = {};
   std::string tls_name = {};
-  // Called on a thread of the runtime; must not block or call the cluster.
+  // Called for one event at a time, on a thread of the runtime or on one that is in a call of this
+  // library. It must not block, call the cluster, drop its last handle, or take a lock that the
+  // program holds while it calls the library.
   std::function<void(const ClusterEvent&)> on_event = {};
 };
 

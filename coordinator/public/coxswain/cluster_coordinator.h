@@ -1,4 +1,6 @@
 // ClusterCoordinator: schedules functions on the workers and joins them.
+//
+// Thread model: ClusterCoordinator and RemoteValue are thread-safe.
 #pragma once
 
 #include <functional>
@@ -82,7 +84,7 @@ class ClosureArgument {
 struct ScheduleOptions {
   std::vector<ClosureArgument> arguments = {};
   Ticket ticket = {};  // for a function with a data set
-  uint32_t steps = 1;  // into which the ticket's examples are cut
+  uint32_t steps = 1;  // into which the ticket's examples are cut; at least 1, at most as many
   // From the call on, however often it is tried and whatever it waits for: then it is cancelled as
   // by RemoteValue::Cancel, and its error is DeadlineExceeded, by the policy one like others. A
   // worker that does not answer has a second more.
@@ -127,7 +129,8 @@ class ClusterCoordinator {
   // depending on the policy.
   RemoteValue Schedule(const RemoteFunction& function, std::vector<Tensor> arguments = {});
   // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after
-  // the other in one closure; the results are those of the last.
+  // the other in one closure; the results are those of the last. Also InvalidArgument for no step,
+  // and for more steps than the ticket has examples.
   RemoteValue Schedule(const RemoteFunction& function, const Ticket& ticket, uint32_t steps = 1,
                        std::vector<Tensor> arguments = {});
   // The same, with all that can be said of it. Waits for no argument: what waits counts for
@@ -158,8 +161,10 @@ class ClusterCoordinator {
   RemoteValue ScheduleResumed(const RemoteFunction& function,
                               const checkpoint::CheckpointClosure& closure);
 
-  // Called on a thread of the runtime when a closure is over, before Join returns. Set it before
-  // the first Schedule. It must not block or call this coordinator.
+  // Called when a closure is over, before Join returns; for one closure at a time, on a thread of
+  // the runtime or on one that is in a call of this library. Set it before the first Schedule. It
+  // must not block, call this coordinator, drop the last handle of its cluster, or take a lock that
+  // the program holds while it calls the library.
   using Observer =
       std::function<void(const Ticket& ticket, const absl::StatusOr<std::vector<Tensor>>& results)>;
   void set_observer(Observer observer);

@@ -348,7 +348,8 @@ class ParameterServerStrategy {
   absl::StatusOr<Tensor> ReadShard(const VariableInfo& info, int shard, int64_t begin,
                                    int64_t count, Values values = Values::kWeights);
   absl::Status WriteShard(const VariableInfo& info, int shard, int64_t begin, const Tensor& rows);
-  // For a hash table: the rows, with their ids, in `count` places of a shard from `begin` on.
+  // For a hash table: the rows, with their ids, in `count` places of a shard from `begin` on, or in
+  // as many of them as fit into one reply: `next` says where to go on.
   struct IdsAndRows {
     Tensor ids, rows;  // i64 [n], [n, dim]
     int64_t next = 0;  // the place to go on with; 0: there are no more

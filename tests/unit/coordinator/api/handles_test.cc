@@ -280,6 +280,38 @@ TEST_CASE("a ticket that is missing, superfluous or of another data set is refus
   CHECK(coordinator.Schedule(alone).Get().ok());
 }
 
+TEST_CASE("a closure of no step, or of more steps than examples, is refused by the call", "[api]") {
+  const DataFiles files;
+  const std::string file = files.Write("d.csv", "x,label\n1,2\n3,4\n5,6\n7,8\n");
+  Cluster cluster = MustStart(1, 1);
+  ParameterServerStrategy strategy(cluster);
+  PerWorkerDataset data = Must(
+      strategy.CreatePerWorkerDataset(Csv(file).Numeric("x").Label("label").Batch(4).Epochs(1)));
+  const RemoteFunction sum = Must(strategy.Define("sum", data, [](FunctionBuilder& f) {
+    f.Result("sum", f.Add(f.Sum(f.Column("label")), f.Argument("more", DType::kF32, Shape{})));
+  }));
+  const Ticket ticket = *data.NextTicket();
+  const Tensor zero = Tensor::Scalar<float>(0);
+  ClusterCoordinator coordinator(strategy);
+  const RemoteValue never;  // what takes it would be refused later
+  for (const uint32_t steps : {0u, 5u}) {
+    for (const RemoteValue& refused :
+         {coordinator.Schedule(sum, ticket, steps, {zero}),
+          coordinator.Schedule(sum, {.arguments = {zero}, .ticket = ticket, .steps = steps}),
+          coordinator.Schedule(sum, {.arguments = {never}, .ticket = ticket, .steps = steps})}) {
+      REQUIRE(refused.Ready());
+      const absl::Status status = refused.Get().status();
+      CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+      CHECK(absl::StrContains(status.message(), steps == 0
+                                                    ? "'sum': wanted at least 1 step, found 0"
+                                                    : "examples, 4, found 5"));
+    }
+    CHECK(coordinator.Join().code() == absl::StatusCode::kInvalidArgument);
+  }
+  CHECK(coordinator.stats().scheduled == 0);
+  CHECK(Must(coordinator.Fetch<float>(coordinator.Schedule(sum, ticket, 4, {zero}), "sum")) == 8);
+}
+
 TEST_CASE("a Read sees the value from before an update in the same function", "[api]") {
   Cluster cluster = MustStart(1, 1);
   ParameterServerStrategy strategy(cluster);
