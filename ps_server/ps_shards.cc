@@ -33,7 +33,8 @@ Tensor AsStored(const Shard& shard, const proto::ReadRows& request, Tensor read)
   return stored;
 }
 
-// As many as there are from `begin` on: how many places there are is known here alone.
+// As many as there are from `begin` on, and fit into one reply: how many places there are is known
+// here alone.
 absl::StatusOr<Rows> ReadIds(const Shard& shard, const proto::ReadRows& request) {
   const int64_t begin = std::clamp<int64_t>(request.begin(), 0, shard.rows());
   const int64_t count = std::clamp<int64_t>(request.count(), 0, shard.rows() - begin);
@@ -43,7 +44,7 @@ absl::StatusOr<Rows> ReadIds(const Shard& shard, const proto::ReadRows& request)
   proto::RowsRead* rows = result.reply.mutable_rows_read();
   rows->set_dtype(static_cast<int>(read.rows.dtype()));
   *rows->mutable_shape() = graph::ToProto(read.rows.shape());
-  rows->set_next(begin + count < shard.rows() ? begin + count : 0);
+  rows->set_next(read.end < shard.rows() ? read.end : 0);
   result.payload = {read.rows.buffer().Slice(0, read.rows.bytes()),
                     read.ids.buffer().Slice(0, read.ids.bytes())};
   return result;

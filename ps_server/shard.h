@@ -34,6 +34,8 @@ class ShardSnapshot;
 
 // Reads of tables and gathers above this size are refused: read ranges of rows instead.
 constexpr int64_t kMaxReadBytes = int64_t{4} << 30;
+// Ids and rows that Shard::ReadIds returns at once: the lane does nothing else meanwhile.
+constexpr int64_t kMostIdsBytes = int64_t{64} << 20;
 // Bound for one shard of a table, because a snapshot numbers rows in 32 bits.
 constexpr int64_t kMaxTableRows = int64_t{0xffffffff};
 
@@ -99,10 +101,12 @@ class Shard {
   // The part that has the averages, -1 where there are none.
   int averages() const { return averages_; }
 
-  // For a hash table: the rows in the places [begin, begin + n): one part of them, and their ids.
-  // Errors: as ReadRows.
+  // For a hash table: the rows in the places [begin, begin + n): one part of them, and their ids;
+  // as many as kMostIdsBytes hold, at least one. Errors: InvalidArgument for places or a part out
+  // of range.
   struct IdsAndRows {
     Tensor ids, rows;
+    int64_t end = 0;  // the first place that was not read
   };
   absl::StatusOr<IdsAndRows> ReadIds(int64_t begin, int64_t n, int part = 0) const;
   // For a hash table: sets the weights [n, row...] of ids [n], and creates rows for ids that have

@@ -147,14 +147,16 @@ void Shard::Evict(absl::Span<const graph::Update* const> updates, const UpdateTi
 absl::StatusOr<Shard::IdsAndRows> Shard::ReadIds(int64_t begin, int64_t n, int part_index) const {
   if (hash_ == nullptr) return Invalid("its rows are no ids");
   RETURN_IF_ERROR(CheckRange(begin, n, part_index));
+  const ShardPart& read = part(part_index);
+  const size_t most = std::max<size_t>(1, kMostIdsBytes / (sizeof(int64_t) + read.row_bytes()));
   std::vector<int64_t> places;
-  for (int64_t place = begin; place < begin + n; ++place) {
-    if (!hash_->IsFree(place)) places.push_back(place);
+  int64_t end = begin;
+  for (; end < begin + n && places.size() < most; ++end) {
+    if (!hash_->IsFree(end)) places.push_back(end);
   }
   const auto found = static_cast<int64_t>(places.size());
-  const ShardPart& read = part(part_index);
   IdsAndRows result{Tensor(DType::kI64, Shape{found}),
-                    Tensor(read.dtype, read.RowsShape(layout_, found))};
+                    Tensor(read.dtype, read.RowsShape(layout_, found)), end};
   char* const to = static_cast<char*>(result.rows.mutable_raw());
   if (OnGpu(part_index)) {
     RETURN_IF_ERROR(gpu_->Read(places, read.offset, read.row_bytes(), to));
