@@ -108,6 +108,7 @@ absl::Status HashRows::Reserve(int64_t n) {
   absl::Status status = row_storage_.Grow(wanted * row_stride_);
   if (status.ok()) status = side_storage_.Grow(wanted * plan_.side_stride);
   if (status.ok()) status = index_.Reserve(n);
+  if (status.ok() && ids_wait()) status = waiting_.Reserve();
   if (status.ok()) return status;
   return Annotate(status, absl::StrCat("table '", name_, "', shard ", index_of_, " of ", count_of_,
                                        ", ", rows(), " rows and ", n, " more"));

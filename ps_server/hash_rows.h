@@ -55,6 +55,9 @@ class HashRows {
   int64_t rows() const { return index_.size(); }
   int64_t free_places() const { return places_ - rows(); }
   int64_t max_rows() const { return max_rows_; }  // of this shard; 0: no bound
+  bool ids_wait() const { return spec_.min_count() > 1; }
+  // Whether every id that an update names has a row afterwards.
+  bool admits_all() const { return !ids_wait() && spec_.admission_probability() == 0; }
   int64_t evicted() const { return evicted_; }
   int64_t dropped() const { return dropped_; }  // gradients dropped because their id had no row
   int64_t waiting() const { return waiting_.size(); }
@@ -69,7 +72,8 @@ class HashRows {
   bool IsFree(int64_t place) const { return count(place) == 0; }
   int64_t id(int64_t place) const { return Load<int64_t>(ids_, place); }
 
-  // Makes room for `n` more rows. Errors: ResourceExhausted; then nothing has changed.
+  // Makes room for `n` more rows, and for ids that wait for one. Errors: ResourceExhausted; then
+  // nothing has changed.
   absl::Status Reserve(int64_t n);
 
   struct NewRow {

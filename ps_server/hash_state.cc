@@ -100,6 +100,7 @@ absl::Status HashRows::Restore(const proto::HashTableState& state,
     const char* first = static_cast<const char*>(waiting[tensor].raw());
     std::memcpy(value, first + static_cast<size_t>(i) * sizeof(*value), sizeof(*value));
   };
+  if (state.waiting() > 0) RETURN_IF_ERROR(waiting_.Reserve());
   for (int64_t i = 0; i < state.waiting(); ++i) {
     WaitingIds::Entry entry;
     load(0, i, &entry.id);

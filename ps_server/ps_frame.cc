@@ -10,6 +10,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device_runtime.h"
+#include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
 namespace {
@@ -30,7 +31,8 @@ void PsFrame::Run(const FrameContext* context, std::shared_ptr<const PsDirectory
   if (!counted) {
     frame->bytes_received_ = static_cast<int64_t>(message.header.size() + message.payload_bytes());
   }
-  if (absl::Status s = frame->Decode(std::move(message)); !s.ok()) {
+  absl::Status s = CatchAllocationErrors([&] { return frame->Decode(std::move(message)); });
+  if (!s.ok()) {
     // Frames of another generation arrive late after a recovery; other mismatches are errors.
     if (!GetDetail(s)) {
       LogWarning("closes the connection of /job:worker/task:", frame->sender_.worker, ": ",
@@ -335,7 +337,8 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const Segment& of,
   options.pool = context_->env->pool();
   options.variables = &transaction;
   trace::TraceScope run(trace, trace::SpanKind::kGather, request.closure, request.step);
-  ASSIGN_OR_RETURN(auto results, function.Run(std::move(arguments), options));
+  ASSIGN_OR_RETURN(std::vector<Tensor> results,
+                   WithinMemory([&] { return function.Run(std::move(arguments), options); }));
   if (results.empty()) run.set_kind(trace::SpanKind::kStage);
   run.End();
   trace::TraceScope apply(results.empty() ? trace : nullptr,
@@ -350,6 +353,7 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const Segment& of,
   apply.set_staleness(commit.staleness);
   apply.End();
   context_->env->FaultPoint("ps.segment.applied");
+  RETURN_IF_ERROR(commit.status);
   if (commit.gone > 0) {
     return WithDetail(absl::UnavailableError("a shard went away during the step"),
                       {ErrorCause::kTaskLost, true, context_->task, context_->incarnation});

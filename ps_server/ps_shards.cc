@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 #include "runtime/graph/serialize.h"
+#include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
 namespace {
@@ -319,7 +320,7 @@ void PsService::ReadRows(const proto::ReadRows& request, const Reply& reply) {
     return;
   }
   (*lane)->Post([lane = *lane, request, reply] {
-    absl::StatusOr<Rows> rows = Read(*lane->store(), request);
+    absl::StatusOr<Rows> rows = WithinMemory([&] { return Read(*lane->store(), request); });
     if (rows.ok()) {
       reply(std::move(rows->reply), std::move(rows->payload));
     } else {
@@ -336,7 +337,8 @@ void PsService::WriteRows(const proto::WriteRows& request, net::Message message,
     return;
   }
   (*lane)->Post([lane = *lane, request, message = std::move(message), reply] {
-    ReplyStatus(reply, Write(*lane->store(), request, message));
+    ReplyStatus(reply,
+                CatchAllocationErrors([&] { return Write(*lane->store(), request, message); }));
   });
 }
 

@@ -12,6 +12,7 @@
 #include "ps_server/storage.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
 namespace {
@@ -67,6 +68,11 @@ Shard::~Shard() = default;
 
 absl::StatusOr<std::unique_ptr<Shard>> Shard::Create(const proto::ShardSpec& spec, Fill fill,
                                                      RowDevices* devices) {
+  return WithinMemory([&] { return Make(spec, fill, devices); });
+}
+
+absl::StatusOr<std::unique_ptr<Shard>> Shard::Make(const proto::ShardSpec& spec, Fill fill,
+                                                   RowDevices* devices) {
   ASSIGN_OR_RETURN(ShardLayout layout, ShardLayout::Create(spec));
   const proto::VariableSpec& variable = spec.variable();
   ASSIGN_OR_RETURN(const Initializer initializer,

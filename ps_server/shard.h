@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -123,6 +124,16 @@ class Shard {
   absl::Status Validate(const graph::Update& update) const;
   // For a hash table: reserves memory for `n` new rows. Errors: ResourceExhausted.
   absl::Status Reserve(int64_t n);
+  // Memory for one update of a hash table by places.
+  struct ForPlaces {
+    Tensor places, values;  // values: where ids may get no row
+    std::vector<int64_t> kept;
+  };
+  // What ApplySegment needs: nearly always one update's, or nothing.
+  using Memory = absl::InlinedVector<ForPlaces, 1>;
+  // Has the host's memory ready that ApplySegment takes for these updates; what it takes of a GPU's
+  // is set aside. Errors: ResourceExhausted; then nothing has changed.
+  absl::StatusOr<Memory> Prepare(absl::Span<const graph::Update* const> updates);
   // Rows of gradients: all that they named, and those of them that the last `staleness` updates had
   // changed: what the gradient was computed from is no longer there.
   struct NamedRows {
@@ -130,8 +141,10 @@ class Shard {
   };
   // Applies validated updates of one segment in order and counts them as one update of the shard.
   // Of a row that several of them name, the first says whether it had changed. Nothing is returned
-  // of dense variables.
-  NamedRows ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time);
+  // of dense variables. Without what Prepare returned it takes memory on its way, and a shortage is
+  // the end of the process.
+  NamedRows ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time,
+                         Memory memory = {}) noexcept;
 
   // Segments applied since the variable was created: the number of steps, if every closure updates
   // every shard once a step.
@@ -146,12 +159,16 @@ class Shard {
                              const std::vector<Tensor>& waiting);
 
   // A consistent cut of all parts and both counters at this moment. It copies nothing now: as long
-  // as the snapshot lives, later updates copy rows before they change them.
+  // as the snapshot lives, later updates copy rows before they change them. For a shortage of
+  // memory see ShardSnapshot::status.
   std::shared_ptr<const ShardSnapshot> Snapshot();
 
  private:
   friend class ShardSnapshot;
   Shard(proto::ShardSpec spec, ShardLayout layout, Optimizer optimizer);
+  // As Create, but a shortage of memory may be thrown.
+  static absl::StatusOr<std::unique_ptr<Shard>> Make(const proto::ShardSpec& spec, Fill fill,
+                                                     RowDevices* devices);
 
   // Of an update with gradients: its number, how late it is, and by what its learning rate is
   // multiplied.
@@ -226,13 +243,18 @@ class Shard {
   };
   FoundPlaces FindPlaces(absl::Span<const int64_t> ids) const;
   void GatherIds(absl::Span<const int64_t> ids, int part, float* to) const;
+  ForPlaces AllocateFor(const graph::Update& update) const;
+  // Makes room in the scratch for `n` rows that are made.
+  void ReserveMade(int64_t n);
   // The update by places, for those ids that have a row or get one now.
-  graph::Update ByPlaces(const graph::Update& update, const UpdateTime& time);
-  // Rows `kept` of its gradient.
-  Tensor SelectGradient(const Tensor& values, absl::Span<const int64_t> kept) const;
+  graph::Update ByPlaces(const graph::Update& update, const UpdateTime& time, ForPlaces* memory);
+  // Rows `kept` of its gradient, in `memory`.
+  Tensor SelectGradient(const Tensor& values, absl::Span<const int64_t> kept, Tensor memory) const;
   // Sets all parts of new rows.
   void BeginRows(const std::vector<HashRows::NewRow>& made);
   void BeginRowsOnGpu(const std::vector<HashRows::NewRow>& made);
+  // For rows in the memory of a GPU: how many are filled on the host together.
+  size_t RowsFilledAtOnce() const;
   void FillInitial(int64_t id, absl::Span<float> weights) const;
   void Evict(absl::Span<const graph::Update* const> updates, const UpdateTime& time);
 
@@ -257,8 +279,10 @@ class Shard {
   std::shared_ptr<DeviceRows> gpu_;         // table: the block of rows instead of memory_.rows
   std::unique_ptr<HashRows> hash_;          // hash table
   std::optional<Initializer> initializer_;  // hash table
-  std::vector<HashRows::NewRow> made_;      // scratch
-  std::vector<Tensor> dense_;               // dense variable: one tensor a part
+  std::vector<HashRows::NewRow> made_;      // scratch, as the next two
+  std::vector<int64_t> made_places_;
+  std::vector<float> filled_;  // rows that begin: one in bf16, some in the memory of a GPU
+  std::vector<Tensor> dense_;  // dense variable: one tensor a part
   int64_t applied_ = 0;
   int64_t gradient_steps_ = 0;
   std::vector<std::weak_ptr<ShardSnapshot>> snapshots_;

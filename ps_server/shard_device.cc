@@ -85,7 +85,7 @@ absl::Status Shard::AllocateOnGpu(RowDevices* devices) {
 // Without an initializer weights are zeros. Slots begin with their initial values.
 absl::Status Shard::FillOnGpu(const Initializer* initializer) {
   const size_t stride = plan_.row_stride, width = static_cast<size_t>(layout_.row_elements());
-  const auto most = static_cast<int64_t>(std::max<size_t>(1, kFillBytes / stride));
+  const auto most = static_cast<int64_t>(RowsFilledAtOnce());
   std::vector<char> filled;
   std::vector<int64_t> list;
   for (int64_t begin = 0; begin < rows(); begin += most) {
@@ -112,19 +112,26 @@ void Shard::FillSlots(float* row) const {
   }
 }
 
+size_t Shard::RowsFilledAtOnce() const {
+  return std::max<size_t>(1, kFillBytes / plan_.row_stride);
+}
+
 void Shard::BeginRowsOnGpu(const std::vector<HashRows::NewRow>& made) {
   const size_t stride = plan_.row_stride, width = static_cast<size_t>(layout_.row_elements());
-  std::vector<float> filled(made.size() * stride / sizeof(float));
-  std::vector<int64_t> places;
-  float* at = filled.data();
-  for (const HashRows::NewRow& row : made) {
-    hash_->Begin(row);
-    FillInitial(row.id, absl::MakeSpan(at, width));
-    FillSlots(at);
-    at += stride / sizeof(float);
-    places.push_back(row.place);
+  const size_t most = RowsFilledAtOnce();
+  for (size_t begin = 0; begin < made.size(); begin += most) {
+    const size_t n = std::min(most, made.size() - begin);
+    std::fill_n(filled_.begin(), n * stride / sizeof(float), 0.0f);
+    for (size_t i = 0; i < n; ++i) {
+      const HashRows::NewRow& row = made[begin + i];
+      float* const at = filled_.data() + i * stride / sizeof(float);
+      hash_->Begin(row);
+      FillInitial(row.id, absl::MakeSpan(at, width));
+      FillSlots(at);
+    }
+    gpu_->Begin(absl::MakeConstSpan(made_places_).subspan(begin, n),
+                reinterpret_cast<const char*>(filled_.data()));
   }
-  gpu_->Begin(places, reinterpret_cast<const char*>(filled.data()));
 }
 
 absl::StatusOr<Tensor> Shard::GatherOnDevice(const Tensor& ids) const {

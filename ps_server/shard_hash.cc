@@ -7,6 +7,7 @@
 #include "ps_server/shard.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
 absl::Status Shard::Reserve(int64_t n) {
@@ -16,6 +17,44 @@ absl::Status Shard::Reserve(int64_t n) {
     status = gpu_->Reserve(hash_->places() + std::max<int64_t>(0, n - hash_->free_places()));
   }
   return status.ok() ? status : Annotate(status, Invalid("").message());
+}
+
+void Shard::ReserveMade(int64_t n) {
+  const auto rows = static_cast<size_t>(n);
+  made_.reserve(rows);
+  made_places_.reserve(rows);
+  if (gpu_ != nullptr) {
+    const size_t at_once = std::min(rows, RowsFilledAtOnce());
+    filled_.resize(std::max(filled_.size(), at_once * plan_.row_stride / sizeof(float)));
+  } else if (layout_.dtype() == DType::kBF16) {
+    filled_.resize(static_cast<size_t>(layout_.row_elements()));
+  }
+}
+
+Shard::ForPlaces Shard::AllocateFor(const graph::Update& update) const {
+  const int64_t n = update.ids.num_elements();
+  ForPlaces memory;
+  memory.places = Tensor(DType::kI64, Shape{n});
+  if (hash_->admits_all()) return memory;
+  memory.kept.reserve(static_cast<size_t>(n));
+  if (update.values.device() == Device{}) {
+    memory.values = Tensor(update.values.dtype(), layout_.RowsShape(n));
+  }
+  return memory;
+}
+
+absl::StatusOr<Shard::Memory> Shard::Prepare(absl::Span<const graph::Update* const> updates) {
+  return WithinMemory([&]() -> absl::StatusOr<Memory> {
+    CopyShared();
+    Memory memory;
+    if (hash_ == nullptr) return memory;
+    int64_t ids = 0;
+    for (const graph::Update* update : updates) ids += update->ids.num_elements();
+    RETURN_IF_ERROR(Reserve(ids));
+    ReserveMade(ids);
+    for (const graph::Update* update : updates) memory.push_back(AllocateFor(*update));
+    return memory;
+  });
 }
 
 absl::Status Shard::AllocateHash(RowsIn rows_in) {
@@ -65,19 +104,19 @@ void Shard::GatherIds(absl::Span<const int64_t> ids, int part_index, float* to) 
 
 void Shard::BeginRows(const std::vector<HashRows::NewRow>& made) {
   layout_.SetRows(hash_->places());
+  ReserveMade(static_cast<int64_t>(made.size()));
   // A place that was free may be one of a snapshot.
-  std::vector<int64_t> places;
-  for (const HashRows::NewRow& row : made) places.push_back(row.place);
-  PrepareChange(places.data(), static_cast<int64_t>(places.size()));
+  made_places_.clear();
+  for (const HashRows::NewRow& row : made) made_places_.push_back(row.place);
+  PrepareChange(made_places_.data(), static_cast<int64_t>(made_places_.size()));
   if (gpu_ != nullptr) return BeginRowsOnGpu(made);
   const int64_t width = layout_.row_elements();
-  std::vector<float> bf16(layout_.dtype() == DType::kBF16 ? static_cast<size_t>(width) : 0);
   for (const HashRows::NewRow& row : made) {
     hash_->Begin(row);
     char* const weights = Place(0).Row(row.place);
     if (layout_.dtype() == DType::kBF16) {
-      FillInitial(row.id, absl::MakeSpan(bf16));
-      WriteBf16Rows(weights, 0, width, 1, bf16.data());
+      FillInitial(row.id, absl::MakeSpan(filled_.data(), static_cast<size_t>(width)));
+      WriteBf16Rows(weights, 0, width, 1, filled_.data());
     } else {
       FillInitial(row.id,
                   absl::MakeSpan(reinterpret_cast<float*>(weights), static_cast<size_t>(width)));
@@ -92,10 +131,11 @@ void Shard::BeginRows(const std::vector<HashRows::NewRow>& made) {
   }
 }
 
-graph::Update Shard::ByPlaces(const graph::Update& update, const UpdateTime& time) {
+graph::Update Shard::ByPlaces(const graph::Update& update, const UpdateTime& time,
+                              ForPlaces* memory) {
   const int64_t n = update.ids.num_elements();
   graph::Update by_places = update;
-  Tensor all(DType::kI64, Shape{n});
+  Tensor all = std::move(memory->places);
   int64_t* const places = all.mutable_data<int64_t>();
   made_.clear();
   hash_->FindOrAdmit(update.ids.data<int64_t>(), n, applied_ + 1, time, places, &made_);
@@ -106,35 +146,36 @@ graph::Update Shard::ByPlaces(const graph::Update& update, const UpdateTime& tim
     return by_places;
   }
   // The others' gradients are dropped.
-  by_places.ids = Tensor(DType::kI64, Shape{admitted});
-  int64_t* place = by_places.ids.mutable_data<int64_t>();
-  std::vector<int64_t> kept;
+  int64_t* place = places;
+  memory->kept.clear();
   for (int64_t i = 0; i < n; ++i) {
     if (places[i] < 0) continue;
     *place++ = places[i];
-    kept.push_back(i);
+    memory->kept.push_back(i);
   }
-  by_places.values = SelectGradient(update.values, kept);
+  by_places.ids = Tensor(DType::kI64, Shape{admitted},
+                         all.buffer().Slice(0, static_cast<size_t>(admitted) * sizeof(int64_t)));
+  by_places.values = SelectGradient(update.values, memory->kept, std::move(memory->values));
   return by_places;
 }
 
-Tensor Shard::SelectGradient(const Tensor& values, absl::Span<const int64_t> kept) const {
+Tensor Shard::SelectGradient(const Tensor& values, absl::Span<const int64_t> kept,
+                             Tensor memory) const {
   const Shape shape = layout_.RowsShape(static_cast<int64_t>(kept.size()));
   if (values.device() != Device{}) {
     const absl::StatusOr<Tensor> selected = gpu_->Select(values, kept);
     if (selected.ok()) return selected->Reshaped(shape);
     // The GPU is lost, and whatever is applied to it changes nothing.
   }
-  Tensor selected(values.dtype(), shape);
-  if (values.device() != Device{}) return selected;
+  if (values.device() != Device{}) return Tensor(values.dtype(), shape);
   const size_t row_bytes = static_cast<size_t>(layout_.row_elements()) * SizeOf(values.dtype());
   const char* const from = static_cast<const char*>(values.raw());
-  char* to = static_cast<char*>(selected.mutable_raw());
+  char* to = static_cast<char*>(memory.mutable_raw());
   for (const int64_t i : kept) {
     std::memcpy(to, from + static_cast<size_t>(i) * row_bytes, row_bytes);
     to += row_bytes;
   }
-  return selected;
+  return Tensor(values.dtype(), shape, memory.buffer().Slice(0, kept.size() * row_bytes));
 }
 
 void Shard::Evict(absl::Span<const graph::Update* const> updates, const UpdateTime& time) {
@@ -177,20 +218,24 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace
   const bool widened = rows.dtype() == layout_.value_dtype();
   RETURN_IF_ERROR(
       CheckValues(rows, widened ? layout_.value_dtype() : layout_.dtype(), layout_.RowsShape(n)));
-  RETURN_IF_ERROR(Reserve(n));
+  // All memory first: without it nothing changes.
+  std::vector<int64_t> places;
+  Tensor stored;
+  RETURN_IF_ERROR(CatchAllocationErrors([&] {
+    ReserveMade(n);
+    places.resize(static_cast<size_t>(n));
+    stored = Stored(rows, layout_.dtype());
+    return Reserve(n);
+  }));
   if (replace) {
     hash_->RemoveAll(applied_ + 1, [this](int64_t place) { PrepareRelease(place); });
     FinishPrepare();
   }
-  std::vector<int64_t> places(static_cast<size_t>(n));
   made_.clear();
   hash_->FindOrMake(ids.data<int64_t>(), n, places.data(), &made_);
   PrepareChange(places.data(), n);
   BeginRows(made_);
-  std::vector<int64_t> made;
-  for (const HashRows::NewRow& row : made_) made.push_back(row.place);
-  hash_->Count(made.data(), static_cast<int64_t>(made.size()), applied_ + 1);
-  const Tensor stored = Stored(rows, layout_.dtype());
+  hash_->Count(made_places_.data(), static_cast<int64_t>(made_places_.size()), applied_ + 1);
   RETURN_IF_ERROR(WritePlaces(places, 0, static_cast<const char*>(stored.raw())));
   if (averages_ > 0) BeginAverages(Averaged(), places.data(), 0, n);
   Touch(places.data(), n);

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/delta_files.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/graph/graph.h"
+#include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
 namespace {
@@ -146,10 +147,9 @@ class Loader {
   Shard* const shard_;
 };
 
-}  // namespace
-
-absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved,
-                                      RowDevices* devices) {
+// A shortage of memory may be thrown.
+absl::StatusOr<LoadedShard> Load(env::FileSystem* files, const proto::SavedShard& saved,
+                                 RowDevices* devices) {
   LoadedShard loaded;
   absl::StatusOr<std::unique_ptr<Shard>> shard =
       Shard::Create(saved.shard(), Shard::Fill::kZeros, devices);
@@ -173,6 +173,13 @@ absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::Saved
   loaded.pulled = static_cast<int64_t>(saved.rows_pulled());
   loaded.pushed = static_cast<int64_t>(saved.rows_pushed());
   return loaded;
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved,
+                                      RowDevices* devices) {
+  return WithinMemory([&] { return Load(files, saved, devices); });
 }
 
 }  // namespace coxswain::ps

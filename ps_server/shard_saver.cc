@@ -14,6 +14,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
 namespace {
@@ -86,7 +87,7 @@ absl::StatusOr<std::shared_ptr<ShardSaver>> ShardSaver::Create(env::Env* env, en
                                                                const ShardStore& store,
                                                                const proto::SaveShards& request) {
   std::shared_ptr<ShardSaver> saver(new ShardSaver(env, loop, tasks, request.directory()));
-  RETURN_IF_ERROR(saver->Cut(store, request));
+  RETURN_IF_ERROR(CatchAllocationErrors([&] { return saver->Cut(store, request); }));
   return saver;
 }
 
@@ -150,7 +151,7 @@ void ShardSaver::OnPool(absl::AnyInvocable<absl::Status()> work,
   }
   env_->pool()->Schedule([self = shared_from_this(), token = std::move(token),
                           work = std::move(work), then = std::move(then)]() mutable {
-    absl::Status status = work();
+    absl::Status status = CatchAllocationErrors([&work] { return work(); });
     work = nullptr;  // the chunk's memory
     env::EventLoop* loop = self->loop_;
     loop->Post([self = std::move(self), token = std::move(token), status = std::move(status),
@@ -191,27 +192,35 @@ void ShardSaver::Next() {
 void ShardSaver::FindTouched() {
   const absl::Duration began = env_->Monotonic();
   File& file = files_[file_];
-  const int64_t rows = file.snapshot->rows();
-  const int64_t end = std::min(rows, file.looked_at + kRowsLookedAt);
-  bool many = false;
-  if (file.looked_at == 0 && rows > kRowsLookedAt) {
-    const int64_t step = rows / kSample;
-    file.snapshot->FindTouched(0, rows, file.base.applied(), &file.touched, step);
-    many = static_cast<int64_t>(file.touched.size()) * step > file.plan.most_rows / 4 * 5;
-    file.touched.clear();
+  const absl::StatusOr<bool> few = WithinMemory([&] { return LookForTouched(&file); });
+  stalled_ += env_->Monotonic() - began;
+  if (!few.ok()) {
+    Finish(Annotate(few.status(), file.saved.shard().variable().name()));
+    return;
   }
-  if (!many) {
-    file.snapshot->FindTouched(file.looked_at, end, file.base.applied(), &file.touched);
-    file.looked_at = end;
-    many = static_cast<int64_t>(file.touched.size()) > file.plan.most_rows;
-  }
-  if (many) {
+  if (!*few) {
     file.WriteWhole();
-  } else if (end == rows) {
+  } else if (file.looked_at == file.snapshot->rows()) {
     file.stage = File::Stage::kLinkBase;
   }
-  stalled_ += env_->Monotonic() - began;
   Next();
+}
+
+absl::StatusOr<bool> ShardSaver::LookForTouched(File* file) {
+  const int64_t rows = file->snapshot->rows();
+  const int64_t end = std::min(rows, file->looked_at + kRowsLookedAt);
+  const int64_t since = file->base.applied();
+  std::vector<int64_t>* const touched = &file->touched;
+  if (file->looked_at == 0 && rows > kRowsLookedAt) {
+    const int64_t step = rows / kSample;
+    RETURN_IF_ERROR(file->snapshot->FindTouched(0, rows, since, touched, step));
+    const int64_t about = static_cast<int64_t>(touched->size()) * step;
+    touched->clear();
+    if (about > file->plan.most_rows / 4 * 5) return false;
+  }
+  RETURN_IF_ERROR(file->snapshot->FindTouched(file->looked_at, end, since, touched));
+  file->looked_at = end;
+  return static_cast<int64_t>(touched->size()) <= file->plan.most_rows;
 }
 
 void ShardSaver::LinkBase() {
@@ -267,15 +276,15 @@ void ShardSaver::OnLinked(bool linked) {
 }
 
 void ShardSaver::WriteNext() {
-  absl::StatusOr<Chunk> read = ReadChunk();
-  if (!read.ok()) {
-    Finish(read.status());
+  absl::StatusOr<Chunk> chunk = WithinMemory([this] { return ReadChunk(); });
+  if (!chunk.ok()) {
+    Finish(Annotate(chunk.status(), files_[file_].saved.shard().variable().name()));
     return;
   }
-  const Chunk& chunk = *read;
-  const bool last = chunk.last;
-  OnPool([this, chunk] { return WriteChunk(chunk); },
-         [this, last, not_finite = chunk.not_finite](absl::Status status) {
+  const bool last = chunk->last;
+  const auto not_finite = chunk->not_finite;
+  OnPool([this, chunk = *std::move(chunk)] { return WriteChunk(chunk); },
+         [this, last, not_finite](absl::Status status) {
            if (status.ok()) status = CheckFinite(*not_finite);
            if (status.ok()) {
              OnWritten(last);

@@ -33,10 +33,11 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
  public:
   // Called once, on the loop, when no task of the save runs any more. Errors: FailedPrecondition
   // with cause kApplication, naming table and id, when a value is NaN or infinite; those of the
-  // file system, naming the file; the argument of Stop; Cancelled when `tasks` was closed.
+  // file system, naming the file; ResourceExhausted also without memory for chunks or for what
+  // updates change meanwhile; the argument of Stop; Cancelled when `tasks` was closed.
   using Done = absl::AnyInvocable<void(absl::StatusOr<proto::ShardsSaved>)>;
 
-  // Takes the cut. Errors: NotFound for a shard that is not in the store.
+  // Takes the cut. Errors: NotFound for a shard that is not in the store; ResourceExhausted.
   static absl::StatusOr<std::shared_ptr<ShardSaver>> Create(env::Env* env, env::EventLoop* loop,
                                                             cluster::PendingTasks* tasks,
                                                             const ShardStore& store,
@@ -61,6 +62,8 @@ class ShardSaver : public std::enable_shared_from_this<ShardSaver> {
               absl::AnyInvocable<void(const absl::Status&)> then);
   void Next();
   void FindTouched();
+  // False: there are too many, all rows are to be written.
+  absl::StatusOr<bool> LookForTouched(File* file);
   void LinkBase();
   absl::Status Link(const proto::SavedShard& base);  // on the pool
   void OnLinked(bool linked);

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/shard.h"
-#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::ps {
 namespace {
@@ -37,14 +37,35 @@ ShardSnapshot::ShardSnapshot(const Shard& shard)
       memory_(shard.memory_),
       gpu_(shard.gpu_) {
   if (!shard.table()) return;
+  const absl::Status held = CatchAllocationErrors([&] { return HoldTable(shard); });
+  if (!held.ok()) GiveUp(held);
+}
+
+absl::Status ShardSnapshot::HoldTable(const Shard& shard) {
   if (shard.hash_ != nullptr) {
     hash_ = shard.hash_->State();
     waiting_ = shard.hash_->Waiting();
   }
   slab_rows_ = std::max<int64_t>(1, kSlabBytes / static_cast<int64_t>(kept_bytes()));
-  const size_t rows = std::max<size_t>(1, static_cast<size_t>(num_rows_));
-  kept_.reset(static_cast<uint32_t*>(std::calloc(rows, sizeof(uint32_t))));
-  COX_CHECK(kept_ != nullptr, "out of memory");
+  ASSIGN_OR_RETURN(kept_, AllocateZeros<uint32_t>(static_cast<size_t>(num_rows_)));
+  return absl::OkStatus();
+}
+
+void ShardSnapshot::GiveUp(const absl::Status& why) {
+  status_ = Annotate(why, "rows cannot be kept as they were for a checkpoint");
+  kept_.reset();
+  slabs_ = {};
+  rest_ = {};
+  last_kept_ = 0;
+}
+
+void ShardSnapshot::Keep(absl::FunctionRef<void()> rows) {
+  if (kept_ == nullptr) return;
+  const absl::Status kept = CatchAllocationErrors([&] {
+    rows();
+    return absl::OkStatus();
+  });
+  if (!kept.ok()) GiveUp(kept);
 }
 
 char* ShardSnapshot::KeptRow(uint32_t number) const {
@@ -53,13 +74,25 @@ char* ShardSnapshot::KeptRow(uint32_t number) const {
 }
 
 void ShardSnapshot::Preserve(const int64_t* ids, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) PreserveBeside(ids[i]);
-  PreserveRest();
+  Keep([&] {
+    for (int64_t i = 0; i < n; ++i) KeepBeside(ids[i]);
+    KeepRest();
+  });
 }
 
 void ShardSnapshot::PreserveRange(int64_t begin, int64_t n) {
-  for (int64_t row = begin; row < begin + n; ++row) PreserveBeside(row);
-  PreserveRest();
+  Keep([&] {
+    for (int64_t row = begin; row < begin + n; ++row) KeepBeside(row);
+    KeepRest();
+  });
+}
+
+void ShardSnapshot::PreserveBeside(int64_t row) {
+  Keep([&] { KeepBeside(row); });
+}
+
+void ShardSnapshot::PreserveRest() {
+  Keep([&] { KeepRest(); });
 }
 
 uint32_t ShardSnapshot::NextKept() {
@@ -69,18 +102,18 @@ uint32_t ShardSnapshot::NextKept() {
   return ++last_kept_;
 }
 
-void ShardSnapshot::PreserveRest() {
+void ShardSnapshot::KeepRest() {
   if (rest_.empty()) return;
   const size_t stride = plan_.row_stride;
   std::vector<char> read(rest_.size() * stride);
-  kept_status_.Update(gpu_->Read(rest_, 0, stride, read.data()));
+  status_.Update(gpu_->Read(rest_, 0, stride, read.data()));
   for (size_t i = 0; i < rest_.size(); ++i) {
     std::memcpy(KeptRow(kept_[static_cast<size_t>(rest_[i])]), read.data() + i * stride, stride);
   }
   rest_.clear();
 }
 
-void ShardSnapshot::PreserveBeside(int64_t row) {
+void ShardSnapshot::KeepBeside(int64_t row) {
   if (row >= num_rows_) return;  // of a hash table: it is new
   uint32_t& kept = kept_[static_cast<size_t>(row)];
   if (kept != 0) return;
@@ -104,6 +137,7 @@ const char* ShardSnapshot::RowOf(const ShardPart& part, const PartPlace& live, i
 }
 
 absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int part) const {
+  RETURN_IF_ERROR(status_);
   const size_t index = static_cast<size_t>(part);
   const bool known = part >= 0 && part < parts();
   const size_t row_bytes = known ? plan_.parts[index].row_bytes() : 1;
@@ -131,6 +165,7 @@ absl::StatusOr<Tensor> ShardSnapshot::ReadRows(int64_t begin, int64_t n, int par
 
 absl::Status ShardSnapshot::CopyBytes(int64_t begin, int64_t n, int tensor,
                                       void* destination) const {
+  RETURN_IF_ERROR(status_);
   const int64_t bytes = tensor >= 0 && tensor < tensors() ? tensor_bytes(tensor) : -1;
   if (begin < 0 || n < 0 || begin > bytes || n > bytes - begin) {
     return OutOfRange(*this, bytes, tensor, begin, n);
@@ -170,7 +205,6 @@ absl::Status ShardSnapshot::CopyPart(const int64_t* rows, size_t begin, size_t n
 // All of these rows as they are now, and then those that are kept as they were.
 absl::Status ShardSnapshot::CopyFromGpu(const int64_t* rows, size_t begin, size_t n,
                                         const ShardPart& part, char* to) const {
-  RETURN_IF_ERROR(kept_status_);
   const size_t row_bytes = part.row_bytes();
   const size_t first = begin / row_bytes, last = (begin + n - 1) / row_bytes;
   std::vector<int64_t> list(last - first + 1);
@@ -189,6 +223,7 @@ absl::Status ShardSnapshot::CopyFromGpu(const int64_t* rows, size_t begin, size_
 
 absl::Status ShardSnapshot::CopyRows(absl::Span<const int64_t> rows, int64_t begin, int64_t n,
                                      int part, void* destination) const {
+  RETURN_IF_ERROR(status_);
   const bool known = part >= 0 && part < parts() && dense_.empty();
   const size_t index = static_cast<size_t>(part);
   const int64_t bytes =
@@ -201,8 +236,9 @@ absl::Status ShardSnapshot::CopyRows(absl::Span<const int64_t> rows, int64_t beg
                   plan_.parts[index], static_cast<char*>(destination));
 }
 
-void ShardSnapshot::FindTouched(int64_t begin, int64_t end, int64_t since,
-                                std::vector<int64_t>* rows, int64_t step) const {
+absl::Status ShardSnapshot::FindTouched(int64_t begin, int64_t end, int64_t since,
+                                        std::vector<int64_t>* rows, int64_t step) const {
+  RETURN_IF_ERROR(status_);
   const size_t index = static_cast<size_t>(plan_.Find(kTouchedPart));
   const ShardPart& touched = plan_.parts[index];
   const PartPlace live = PlaceOf(plan_, memory_, index);
@@ -213,6 +249,7 @@ void ShardSnapshot::FindTouched(int64_t begin, int64_t end, int64_t since,
     std::memcpy(&number, RowOf(touched, live, row), sizeof(number));
     if (number > since) rows->push_back(row);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace coxswain::ps

@@ -6,22 +6,26 @@
 // copying itself. A row is copied with all of its parts. In the worst case a snapshot takes the
 // table's size again, and 4 bytes per row.
 //
+// Updates never wait or fail for a snapshot. One that cannot have the memory that it needs gives up
+// and lets go of what it has; all that is read from it then says so.
+//
 // Thread model: created, read and destroyed on the shard's event loop; its results may be used on
 // any thread. It may outlive its shard.
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "coxswain/tensor.h"
 #include "protos/control.pb.h"
 #include "ps_server/shard_layout.h"
 #include "ps_server/shard_parts.h"
+#include "ps_server/storage.h"
 
 namespace coxswain::ps {
 
@@ -30,6 +34,9 @@ class Shard;
 
 class ShardSnapshot {
  public:
+  // OK while all rows can be read as they were. ResourceExhausted: it has given up; or an error of
+  // a GPU that the rows are on.
+  const absl::Status& status() const { return status_; }
   const ShardLayout& layout() const { return layout_; }
   int64_t rows() const { return num_rows_; }
   const PartPlan& plan() const { return plan_; }
@@ -42,7 +49,8 @@ class ShardSnapshot {
   const std::vector<Tensor>& waiting() const { return waiting_; }
 
   // Rows [begin, begin + n) of a part as they were, in the form of Shard::ReadRows. Errors:
-  // InvalidArgument for rows or a part out of range, or above kMaxReadBytes.
+  // InvalidArgument for rows or a part out of range, or above kMaxReadBytes; status(), as of all
+  // that follows.
   absl::StatusOr<Tensor> ReadRows(int64_t begin, int64_t n, int part) const;
 
   // The tensors of a file: the parts, then waiting().
@@ -58,8 +66,8 @@ class ShardSnapshot {
 
   // For a table: adds to `rows` those of [begin, end) that updates after the `since`-th have
   // changed.
-  void FindTouched(int64_t begin, int64_t end, int64_t since, std::vector<int64_t>* rows,
-                   int64_t step = 1) const;
+  absl::Status FindTouched(int64_t begin, int64_t end, int64_t since, std::vector<int64_t>* rows,
+                           int64_t step = 1) const;
   // Copies bytes [begin, begin + n) of a part of these rows, one after the other. Errors: as
   // CopyBytes; the rows are not checked.
   absl::Status CopyRows(absl::Span<const int64_t> rows, int64_t begin, int64_t n, int part,
@@ -76,12 +84,18 @@ class ShardSnapshot {
     return waiting_[static_cast<size_t>(tensor - parts())];
   }
   explicit ShardSnapshot(const Shard& shard);
-  // Keeps these rows; rows [begin, begin + n).
+  absl::Status HoldTable(const Shard& shard);
+  // What follows keeps rows before they change. It does nothing after the snapshot gave up.
+  void Keep(absl::FunctionRef<void()> rows);
+  void GiveUp(const absl::Status& why);
+  // These rows; rows [begin, begin + n).
   void Preserve(const int64_t* ids, int64_t n);
+  void PreserveRange(int64_t begin, int64_t n);
   // The same in two steps: what is beside the block, or all of a row on the host, and all the rest.
   void PreserveBeside(int64_t row);
   void PreserveRest();
-  void PreserveRange(int64_t begin, int64_t n);
+  void KeepBeside(int64_t row);
+  void KeepRest();
   // A kept row consists of its bytes in the block of rows and then those in the side block.
   size_t kept_bytes() const { return plan_.row_stride + plan_.side_stride; }
   char* KeptRow(uint32_t number) const;  // from 1
@@ -106,10 +120,10 @@ class ShardSnapshot {
   TableMemory memory_;               // the table itself, live
   std::shared_ptr<DeviceRows> gpu_;  // has the block of rows; null: memory_ has
   std::vector<int64_t> rest_;        // kept, but for what is there
-  absl::Status kept_status_;         // of what was to be kept from there
+  absl::Status status_;
   // For each row the number of its kept copy; 0: the row has not changed yet, so the table's own is
-  // valid. Zeros from calloc take no memory before they are written. See kMaxTableRows.
-  std::unique_ptr<uint32_t[], decltype(&std::free)> kept_{nullptr, &std::free};
+  // valid. See kMaxTableRows. Null: nothing is kept.
+  Zeros<uint32_t> kept_{nullptr, &std::free};
   std::vector<Buffer> slabs_;  // kept rows, in the order of their first change
   int64_t slab_rows_ = 1;
   uint32_t last_kept_ = 0;

@@ -11,6 +11,7 @@
 #include "ps_server/combine_gradients.h"
 #include "ps_server/delay_compensation.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
 namespace {
@@ -18,18 +19,23 @@ namespace {
 // A segment's updates of one shard.
 using Updates = absl::InlinedVector<const graph::Update*, 8>;
 
-// Records the updates that the ledger lacks and removes the others. Two updates with one key in one
-// segment (of a function whose updates have no numbers) do not count as duplicates of each other.
-void DropKnown(ClosureId closure, uint32_t step, checkpoint::Ledger* ledger, Updates* updates) {
-  if (updates->size() == 1) {  // nearly always: one look-up
-    if (!ledger->Insert(closure, step, updates->front()->key)) updates->clear();
-    return;
-  }
+// Removes the updates that the ledger has. Two updates with one key in one segment (of a function
+// whose updates have no numbers) do not count as duplicates of each other.
+void DropKnown(const ClosureStep& of, const checkpoint::Ledger& ledger, Updates* updates) {
+  if (updates->size() == 1) return;  // nearly always: Record sees it, with one look-up
   const auto known = [&](const graph::Update* u) {
-    return ledger->Contains(closure, step, u->key);
+    return ledger.Contains(of.closure, of.step, u->key);
   };
   updates->erase(std::remove_if(updates->begin(), updates->end(), known), updates->end());
-  for (const graph::Update* u : *updates) ledger->Insert(closure, step, u->key);
+}
+
+// Records what DropKnown has left. False: the ledger has it.
+bool Record(const ClosureStep& of, const Updates& updates, checkpoint::Ledger* ledger) {
+  bool unknown = false;
+  for (const graph::Update* u : updates) {
+    if (ledger->Insert(of.closure, of.step, u->key)) unknown = true;
+  }
+  return unknown;
 }
 
 bool IsGradient(graph::Update::Kind kind) {
@@ -125,7 +131,11 @@ absl::StatusOr<checkpoint::Ledger*> ShardStore::GetLedger(ShardId id) const {
 
 absl::StatusOr<ShardStore::Cut> ShardStore::Snapshot(ShardId id) const {
   ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, FindEntry(id));
-  return Cut{entry->shard->Snapshot(), entry->ledger.Serialize(), entry->pulled, entry->pushed};
+  std::shared_ptr<const ShardSnapshot> snapshot = entry->shard->Snapshot();
+  if (!snapshot->status().ok()) {
+    return Annotate(snapshot->status(), entry->shard->spec().variable().name());
+  }
+  return Cut{std::move(snapshot), entry->ledger.Serialize(), entry->pulled, entry->pushed};
 }
 
 absl::StatusOr<std::optional<ShardStore::AppliedStep>> ShardStore::HeldEverywhere(
@@ -158,7 +168,8 @@ std::optional<ShardStore::AppliedStep> ShardStore::ApplyReady(std::optional<Sync
   return all;
 }
 
-ShardStore::AppliedStep ShardStore::ApplyAsOne(const SyncSteps::Ready& ready, double seconds) {
+ShardStore::AppliedStep ShardStore::ApplyAsOne(const SyncSteps::Ready& ready,
+                                               double seconds) noexcept {
   AppliedStep done;
   // By shard and key, each in the order of the closures. Closures of one step run one function; the
   // kind is part of the key because peers may not keep to this.
@@ -358,16 +369,26 @@ CommitResult SegmentTransaction::Commit(const ClosureStep& of) {
       continue;
     }
     const std::optional<ReadMarks::Reading> read = TakeRead(entry.get());
-    DropKnown(of.closure, of.step, &entry->ledger, &updates);
-    if (updates.empty()) {
-      ++entry->duplicates;
-      ++result.duplicates;
-    } else {
-      const int64_t late = read ? entry->shard->applied() - read->applied : 0;
-      std::vector<graph::Update> compensated;
+    DropKnown(of, entry->ledger, &updates);
+    const int64_t late = read ? entry->shard->applied() - read->applied : 0;
+    std::vector<graph::Update> compensated;
+    absl::StatusOr<Shard::Memory> memory = WithinMemory([&] {
       if (late > 0) CompensateAll(*entry->shard, read->values, &updates, &compensated);
-      const Shard::NamedRows rows =
-          entry->shard->ApplySegment(updates, {of.seed, of.step, of.seconds, late});
+      return entry->shard->Prepare(updates);
+    });
+    if (!memory.ok()) {
+      result.status.Update(Annotate(memory.status(), entry->shard->spec().variable().name()));
+      continue;
+    }
+    // Half of it would be neither applied nor not: better no process than that.
+    [&]() noexcept {
+      if (!Record(of, updates, &entry->ledger)) {
+        ++entry->duplicates;
+        ++result.duplicates;
+        return;
+      }
+      const Shard::NamedRows rows = entry->shard->ApplySegment(
+          updates, {of.seed, of.step, of.seconds, late}, *std::move(memory));
       entry->pushed += IdsIn(updates);
       ++result.applied;
       if (read && AnyGradient(updates)) {
@@ -375,7 +396,7 @@ CommitResult SegmentTransaction::Commit(const ClosureStep& of) {
         entry->staleness.AddRows(rows.all, rows.changed);
         result.staleness = std::max(result.staleness, late);
       }
-    }
+    }();
   }
   return result;
 }
@@ -424,9 +445,12 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, cons
   for (const auto& [s, read] : reads) {
     StoreOf(*s)->sync_.NoteRead(step, of.closure, s->update.shard, read);
   }
-  for (const auto& [store, s] : held) {
-    store->sync_.Hold(step, of.closure, of.seed, std::move(s->update));
-  }
+  RETURN_IF_ERROR(CatchAllocationErrors([&] {
+    for (const auto& [store, s] : held) {
+      store->sync_.Hold(step, of.closure, of.seed, std::move(s->update));
+    }
+    return absl::OkStatus();
+  }));
   result.applied = static_cast<int>(held.size());
   return result;
 }

@@ -81,7 +81,7 @@ class ShardStore {
     std::string ledger;
     int64_t pulled = 0, pushed = 0;  // as in ShardStats
   };
-  // Errors: NotFound.
+  // Errors: NotFound; ResourceExhausted.
   absl::StatusOr<Cut> Snapshot(ShardId id) const;
 
   // The synchronous steps of these shards.
@@ -127,7 +127,7 @@ class ShardStore {
   absl::StatusOr<std::shared_ptr<Entry>> FindEntry(ShardId id) const;
   // Nothing where nothing is ready.
   std::optional<AppliedStep> ApplyReady(std::optional<SyncSteps::Ready> ready, double seconds);
-  AppliedStep ApplyAsOne(const SyncSteps::Ready& ready, double seconds);
+  AppliedStep ApplyAsOne(const SyncSteps::Ready& ready, double seconds) noexcept;
 
   // Shared, so that a transaction notices when a shard was removed before its commit. The map's
   // order must not be observable: use Ids() to list shards.
@@ -140,7 +140,10 @@ class ShardStore {
 struct CommitResult {
   int applied = 0;
   int duplicates = 0;
-  int gone = 0;            // must not be acknowledged: the update is not in any ledger
+  int gone = 0;  // must not be acknowledged: the update is not in any ledger
+  // ResourceExhausted: there was no memory to apply the updates of one shard at least, which has
+  // none of them. They must not be acknowledged.
+  absl::Status status;
   int64_t staleness = -1;  // of the latest gradient that was applied; -1: of none it is known
 };
 
@@ -177,7 +180,9 @@ class SegmentTransaction : public graph::VariableAccess {
   bool failed() const { return failed_; }
 
   // For each shard with staged updates: drops those whose key its ledger has for this step, applies
-  // all others together, and records them. Cannot fail. Duplicates are found update by update, so
+  // all others together, and records them. It cannot fail for other reasons than a shortage of
+  // memory, which is found before anything of the shard changes. Duplicates are found update by
+  // update, so
   // an attempt may be cut into other segments than the one before. A sparse update without rows
   // counts too, so that every shard can take one update per step. The transaction is empty
   // afterwards.
@@ -186,7 +191,8 @@ class SegmentTransaction : public graph::VariableAccess {
   // In place of Commit, for a closure of a synchronous step: holds the staged updates until the
   // step is complete, and drops updates that are already held or applied. The transaction is empty
   // afterwards. `applied` of the result counts shards that hold new updates. Errors: those of
-  // SyncSteps::Check; ResourceExhausted. After an error, no update of this segment is held.
+  // SyncSteps::Check; ResourceExhausted. After an error, no update of this segment is held, or such
+  // that are dropped as duplicates when they come again.
   absl::StatusOr<CommitResult> Hold(const SyncStep& step, const ClosureStep& of);
 
  private:

@@ -73,16 +73,18 @@ absl::Status Shard::Validate(const graph::Update& update) const {
 }
 
 Shard::NamedRows Shard::ApplySegment(absl::Span<const graph::Update* const> updates,
-                                     const UpdateTime& time) {
+                                     const UpdateTime& time, Memory memory) noexcept {
   const bool gradient = std::any_of(updates.begin(), updates.end(),
                                     [](const graph::Update* u) { return IsGradient(u->kind); });
   const Numbers at{.t = gradient_steps_ + 1, .staleness = time.staleness};
   absl::InlinedVector<Named, 2> changed;
   NamedRows gradient_rows;
-  for (const graph::Update* update : updates) {
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const graph::Update* update = updates[i];
     graph::Update by_places;
     if (hash_ != nullptr) {
-      by_places = ByPlaces(*update, time);
+      ForPlaces own = i < memory.size() ? std::move(memory[i]) : AllocateFor(*update);
+      by_places = ByPlaces(*update, time, &own);
       update = &by_places;
     }
     optimizer_.UseRate(update->learning_rate);

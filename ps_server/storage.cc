@@ -2,11 +2,13 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::ps {
 namespace {
@@ -17,7 +19,11 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 absl::StatusOr<Buffer> AllocateStorage(size_t bytes) {
   if (bytes < kHugePage) {
-    Buffer buffer = Buffer::Allocate(bytes);
+    Buffer buffer;
+    RETURN_IF_ERROR(CatchAllocationErrors([&] {
+      buffer = Buffer::Allocate(bytes);
+      return absl::OkStatus();
+    }));
     std::memset(buffer.data(), 0, bytes);
     return buffer;
   }
@@ -36,6 +42,15 @@ absl::StatusOr<Buffer> AllocateStorage(size_t bytes) {
   if (lead < kHugePage) munmap(start + length, kHugePage - lead);
   madvise(start, length, MADV_HUGEPAGE);  // advice: without it all works, only slower
   return Buffer::Wrap(start, bytes, Device{}, [start, length] { munmap(start, length); });
+}
+
+absl::StatusOr<void*> AllocateZeroBytes(size_t count, size_t bytes_each) {
+  count = std::max<size_t>(1, count);
+  void* const zeros =
+      count > MaxBufferBytes() / bytes_each ? nullptr : std::calloc(count, bytes_each);
+  if (zeros != nullptr) return zeros;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory for ", count, " times ", bytes_each, " bytes"));
 }
 
 }  // namespace coxswain::ps

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "coxswain/tensor.h"
+#include "runtime/base/status.h"
 
 namespace coxswain::ps {
 
@@ -13,5 +16,19 @@ namespace coxswain::ps {
 // returned to the system with the last handle. Errors: ResourceExhausted when the system has no
 // memory.
 absl::StatusOr<Buffer> AllocateStorage(size_t bytes);
+
+// Values that are all zero, and take no memory before they are written: for what stays sparse.
+template <typename T>
+using Zeros = std::unique_ptr<T[], decltype(&std::free)>;
+
+// As malloc aligns it. Errors: ResourceExhausted.
+absl::StatusOr<void*> AllocateZeroBytes(size_t count, size_t bytes_each);
+
+// At least one. Errors: ResourceExhausted.
+template <typename T>
+absl::StatusOr<Zeros<T>> AllocateZeros(size_t count) {
+  ASSIGN_OR_RETURN(void* const zeros, AllocateZeroBytes(count, sizeof(T)));
+  return Zeros<T>(static_cast<T*>(zeros), &std::free);
+}
 
 }  // namespace coxswain::ps

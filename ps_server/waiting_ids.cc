@@ -5,6 +5,7 @@
 
 #include "runtime/base/id_hash.h"
 #include "runtime/base/logging.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::ps {
 
@@ -12,13 +13,18 @@ int64_t WaitingIds::memory_bytes() const {
   return static_cast<int64_t>(used_.size()) * kWays * static_cast<int64_t>(sizeof(Entry));
 }
 
-WaitingIds::Entry* WaitingIds::SetOf(int64_t id) {
-  if (entries_ == nullptr) {
-    // Zeros of calloc take no memory before they are written.
-    entries_.reset(static_cast<Entry*>(std::calloc(kMaxIds, sizeof(Entry))));
-    COX_CHECK(entries_ != nullptr, "out of memory");
+absl::Status WaitingIds::Reserve() {
+  if (entries_ != nullptr) return absl::OkStatus();
+  return CatchAllocationErrors([this]() -> absl::Status {
     is_used_.assign(kSets, false);
-  }
+    used_.reserve(kSets);
+    ASSIGN_OR_RETURN(entries_, AllocateZeros<Entry>(kMaxIds));
+    return absl::OkStatus();
+  });
+}
+
+WaitingIds::Entry* WaitingIds::SetOf(int64_t id) {
+  COX_CHECK(entries_ != nullptr, "an id is to wait before there is room for it");
   // The middle bits: the highest choose the shard, the lowest the place in its index.
   const size_t set = (HashId(id) >> 24) % kSets;
   if (!is_used_[set]) {

@@ -9,9 +9,10 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "ps_server/storage.h"
 
 namespace coxswain::ps {
 
@@ -24,6 +25,10 @@ class WaitingIds {
     uint32_t count = 0;  // from 1; 0: the entry is empty
     uint32_t seen = 0;   // number of the shard's last update with the id, modulo 2^32
   };
+
+  // Before the first Count or Restore: has the memory ready that these use. Errors:
+  // ResourceExhausted.
+  absl::Status Reserve();
 
   // Counts an update of the id, the shard's `now`-th update. True when it is the id's `wanted`-th;
   // the id is then forgotten. Counts that have not grown for more than `expire` updates (0: never)
@@ -43,7 +48,7 @@ class WaitingIds {
 
   Entry* SetOf(int64_t id);
 
-  std::unique_ptr<Entry[], decltype(&std::free)> entries_{nullptr, &std::free};
+  Zeros<Entry> entries_{nullptr, &std::free};
   std::vector<uint32_t> used_;  // sets that have ever had an id
   std::vector<bool> is_used_;
   int64_t size_ = 0;

@@ -11,6 +11,7 @@
 #include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device_runtime.h"
+#include "runtime/tensor/within_memory.h"
 #include "worker_server/blame.h"
 
 namespace coxswain::worker {
@@ -179,6 +180,10 @@ Ticket Execution::StepTicket() const {
 }
 
 absl::StatusOr<std::vector<Tensor>> Execution::Arguments() const {
+  return WithinMemory([this] { return ReadArguments(); });
+}
+
+absl::StatusOr<std::vector<Tensor>> Execution::ReadArguments() const {
   data::Batch batch;
   const std::vector<data::ColumnSpec>* columns = nullptr;
   if (options_.data != nullptr) {

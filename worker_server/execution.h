@@ -87,6 +87,8 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   // The examples of the current step.
   Ticket StepTicket() const;
   absl::StatusOr<std::vector<Tensor>> Arguments() const;
+  // The same, but a shortage of memory is thrown.
+  absl::StatusOr<std::vector<Tensor>> ReadArguments() const;
   // An argument that is of per-worker values.
   absl::StatusOr<Tensor> Value(const proto::ArgumentSource& source) const;
   // The step's error, with the examples that caused it as far as these are known.

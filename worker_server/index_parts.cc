@@ -7,6 +7,7 @@
 #include "runtime/cluster/control.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/text_range.h"
+#include "runtime/tensor/within_memory.h"
 #include "worker_server/data_paths.h"
 
 namespace coxswain::worker {
@@ -69,7 +70,8 @@ void IndexParts::CountText(proto::TextRange range, Reply reply) {
   env_->pool()->Schedule([this, range = std::move(range), reply = std::move(reply),
                           shared = shared_, token = std::move(token)] {
     absl::StatusOr<proto::PartIndexed> found = proto::PartIndexed();
-    auto places = data::CountPlacesOf(range, [&shared] { return shared->stopped(); });
+    auto places = WithinMemory(
+        [&] { return data::CountPlacesOf(range, [&shared] { return shared->stopped(); }); });
     if (places.ok()) {
       *found->mutable_text() = *std::move(places);
     } else {
@@ -95,7 +97,8 @@ void IndexParts::Read(const proto::IndexPart& request, Reply reply) {
     env_->pool()->Schedule([this, part = std::move(part), before = request.before(),
                             shared = shared_, reply = std::move(reply), token = std::move(token)] {
       proto::PartIndexed found;
-      auto sums = data::FilePart::ReadBehind(part, before, shared.get());
+      auto sums =
+          WithinMemory([&] { return data::FilePart::ReadBehind(part, before, shared.get()); });
       if (sums.ok()) *found.mutable_sums() = *std::move(sums);
       Answer(reply, sums.ok() ? absl::StatusOr<proto::PartIndexed>(std::move(found))
                               : absl::StatusOr<proto::PartIndexed>(sums.status()));
@@ -108,7 +111,8 @@ void IndexParts::Read(const proto::IndexPart& request, Reply reply) {
   env_->pool()->Schedule([this, part = std::move(part), number = request.part(), load = held.load,
                           shared = shared_, reply = std::move(reply),
                           token = std::move(token)]() mutable {
-    absl::StatusOr<Rows> rows = data::FilePart::Read(part, shared.get());
+    absl::StatusOr<Rows> rows =
+        WithinMemory([&] { return data::FilePart::Read(part, shared.get()); });
     loop_->Post(
         [this, number, load, rows = std::move(rows), reply = std::move(reply),
          token = std::move(token)]() mutable { OnRead(number, load, std::move(rows), reply); });
@@ -145,7 +149,7 @@ void IndexParts::AddUp(const proto::IndexPart& request, Reply reply) {
                           reply = std::move(reply), token = std::move(token)] {
     proto::PartIndexed found;
     found.set_end(rows->end());
-    auto sums = rows->AddUp(before);
+    auto sums = WithinMemory([&] { return rows->AddUp(before); });
     if (sums.ok()) *found.mutable_sums() = *std::move(sums);
     Answer(reply, sums.ok() ? absl::StatusOr<proto::PartIndexed>(std::move(found))
                             : absl::StatusOr<proto::PartIndexed>(sums.status()));

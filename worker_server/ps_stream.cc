@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
 #include "runtime/net/message_type.h"
+#include "runtime/tensor/within_memory.h"
 
 namespace coxswain::worker {
 namespace {
@@ -161,7 +162,7 @@ void PsChannel::Stream::OnMessage(net::Message message) {
     OnReply(std::move(message));
     return;
   }
-  auto parts = function::SplitMessages(std::move(message));
+  auto parts = WithinMemory([&] { return function::SplitMessages(std::move(message)); });
   if (!parts.ok()) {
     Break(Lost(absl::StrCat("sent what is no reply: ", parts.status().message())));
     return;
@@ -172,7 +173,7 @@ void PsChannel::Stream::OnMessage(net::Message message) {
 }
 
 bool PsChannel::Stream::OnReply(net::Message message) {
-  auto reply = function::DecodeSegmentReply(std::move(message));
+  auto reply = WithinMemory([&] { return function::DecodeSegmentReply(std::move(message)); });
   if (!reply.ok()) {
     Break(Lost(absl::StrCat("sent what is no reply: ", reply.status().message())));
     return false;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/within_memory.h"
 #include "worker_server/worker_service.h"
 
 namespace coxswain::worker {
@@ -17,7 +18,7 @@ void WorkerService::OnData(Peer* peer, net::Message message) {
         absl::StrCat("a worker does not take messages of type ", message.type)));
     return;
   }
-  auto request = function::DecodeClosureRequest(std::move(message));
+  auto request = WithinMemory([&] { return function::DecodeClosureRequest(std::move(message)); });
   if (!request.ok()) {
     peer->connection->Close(request.status());
     return;

@@ -17,6 +17,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/device/device_runtime.h"
 #include "runtime/graph/serialize.h"
+#include "runtime/tensor/within_memory.h"
 #include "worker_server/data_paths.h"
 
 namespace coxswain::worker {
@@ -347,9 +348,11 @@ void WorkerService::AddDataset(const proto::RegisterDataset& request, Reply repl
       pool->Schedule(std::move(task));
     };
     // What is streamed was the coordinator's choice.
-    absl::StatusOr<std::shared_ptr<const data::Dataset>> loaded =
-        index == nullptr ? data::Dataset::LoadInMemory(spec, reader)
-                         : data::Dataset::OpenStreamed(spec, std::move(index), reader, background);
+    absl::StatusOr<std::shared_ptr<const data::Dataset>> loaded = WithinMemory([&] {
+      return index == nullptr
+                 ? data::Dataset::LoadInMemory(spec, reader)
+                 : data::Dataset::OpenStreamed(spec, std::move(index), reader, background);
+    });
     loop()->Post(
         [this, id, session, load, loaded = std::move(loaded), token = std::move(token)]() mutable {
           OnDatasetLoaded(session, id, load, std::move(loaded));

@@ -6,6 +6,7 @@
 #include "runtime/cluster/control.h"
 #include "runtime/function/executor.h"
 #include "runtime/graph/serialize.h"
+#include "runtime/tensor/within_memory.h"
 #include "worker_server/worker_service.h"
 
 namespace coxswain::worker {
@@ -55,7 +56,8 @@ void WorkerService::AddValues(const proto::RegisterValues& request, const net::M
   env()->pool()->Schedule([this, session, id, run = values.run, function = *std::move(function),
                            arguments = *std::move(arguments), token = std::move(token)]() mutable {
     const std::string name = function.name;
-    auto results = Run(std::move(function), std::move(arguments), id, env()->pool());
+    auto results = WithinMemory(
+        [&] { return Run(std::move(function), std::move(arguments), id, env()->pool()); });
     if (!results.ok()) {
       results = Annotate(results.status(), absl::StrCat("per-worker values of '", name, "'"));
     }

@@ -32,7 +32,7 @@ void Inbox::Push(Message message) {
     }
   }
   // Idle, so the queue is empty: straight to the handler.
-  if (handler_ != nullptr) handler_->OnMessage(std::move(message));
+  Deliver(std::move(message));
   Drain();
 }
 
@@ -60,12 +60,16 @@ void Inbox::Drain() {
       message = std::move(queue_.front());
       queue_.pop_front();
     }
-    if (handler_ != nullptr) handler_->OnMessage(std::move(message));
+    Deliver(std::move(message));
   }
   DeliverClosed();
 }
 
-void Inbox::DeliverClosed() {
+void Inbox::Deliver(Message message) noexcept {
+  if (handler_ != nullptr) handler_->OnMessage(std::move(message));
+}
+
+void Inbox::DeliverClosed() noexcept {
   absl::Status status;
   {
     absl::MutexLock lock(&mu_);

@@ -37,7 +37,9 @@ class Inbox {
   bool TryRun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Delivers until there is nothing more. Only by the one that runs the handler.
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
-  void DeliverClosed() ABSL_LOCKS_EXCLUDED(mu_);
+  // What a handler throws ends the process: gRPC would swallow it, and the inbox be run by nobody.
+  void Deliver(Message message) noexcept ABSL_LOCKS_EXCLUDED(mu_);
+  void DeliverClosed() noexcept ABSL_LOCKS_EXCLUDED(mu_);
 
   std::shared_ptr<ConnectionHandler> handler_;  // set by Open, then of the one that runs it
 

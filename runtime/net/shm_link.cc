@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::net {
 namespace {
@@ -242,15 +243,22 @@ bool ShmLink::Deliver(const ShmDescriptor& descriptor) {
     return false;
   }
   bool goodbye = false;
-  const absl::Status status = ParsePackets(Bytes(descriptor), [&](Packet packet) {
-    if (packet.kind == PacketKind::kMessage) {
-      inbox_.Push(std::move(packet.message));
-      return true;
-    }
-    goodbye = true;
-    Lose(GoodbyeReason(packet.message));
-    return false;
+  Buffer bytes;
+  absl::Status status = CatchAllocationErrors([&] {
+    bytes = Bytes(descriptor);
+    return absl::OkStatus();
   });
+  if (status.ok()) {
+    status = ParsePackets(bytes, [&](Packet packet) {
+      if (packet.kind == PacketKind::kMessage) {
+        inbox_.Push(std::move(packet.message));
+        return true;
+      }
+      goodbye = true;
+      Lose(GoodbyeReason(packet.message));
+      return false;
+    });
+  }
   if (!status.ok()) Close(Annotate(status, absl::StrCat("from ", peer_)));
   return status.ok() && !goodbye;
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/limits.h"
 
 namespace coxswain::net {
 namespace {
@@ -131,7 +132,7 @@ absl::Status ParsePackets(const Buffer& batch, absl::FunctionRef<bool(Packet)> d
   do {
     ASSIGN_OR_RETURN(const PacketPrefix prefix, ReadPrefix(batch, offset));
     Packet packet;
-    RETURN_IF_ERROR(ReadBody(batch, offset, prefix, packet));
+    RETURN_IF_ERROR(CatchAllocationErrors([&] { return ReadBody(batch, offset, prefix, packet); }));
     if (!deliver(std::move(packet))) return absl::OkStatus();
     offset = AlignUp(offset + prefix.packet_bytes);
   } while (offset < batch.size());

@@ -64,8 +64,8 @@ PacketPrefix MakePrefix(const Packet& packet);
 void WritePacket(const Packet& packet, char* out);
 
 // Hands out the packets of `batch`, whose payloads are slices of it, until `deliver` returns false.
-// Errors: DataLoss, naming what was wanted and found; packets before the bad one have been
-// delivered.
+// Errors: DataLoss, naming what was wanted and found; ResourceExhausted. Packets before the bad one
+// have been delivered.
 absl::Status ParsePackets(const Buffer& batch, absl::FunctionRef<bool(Packet)> deliver);
 
 // A goodbye carries the whole status, payloads too.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/tensor/within_memory.h"
+
 namespace coxswain::data {
 namespace {
 
@@ -33,7 +35,7 @@ absl::StatusOr<BlockCache::Block> BlockCache::Get(int64_t block) {
 }
 
 absl::StatusOr<BlockCache::Block> BlockCache::ParseNow(int64_t number, bool ahead) {
-  absl::StatusOr<Block> block = options_.parse(number);
+  absl::StatusOr<Block> block = WithinMemory([&] { return options_.parse(number); });
   absl::MutexLock lock(&mu_);
   if (block.ok()) {
     ++counters_.parsed;

@@ -36,8 +36,8 @@ class BlockCache : public std::enable_shared_from_this<BlockCache> {
   static std::shared_ptr<BlockCache> Make(Options options);
 
   // The block: from memory, or parsed here, or by the other thread that parses it already, which is
-  // waited for. Who holds it keeps it in memory beyond the bound. Errors: those of `parse`; another
-  // call tries again.
+  // waited for. Who holds it keeps it in memory beyond the bound. Errors: those of `parse`, also
+  // ResourceExhausted without memory for it; another call tries again.
   absl::StatusOr<Block> Get(int64_t block);
   // What is wanted next, in this order: parsed in the background as far as memory allows, and kept
   // before others. Replaces what was wanted before.

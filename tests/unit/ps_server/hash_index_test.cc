@@ -142,6 +142,7 @@ TEST_CASE(
 TEST_CASE(
     "waiting ids: an id is let in with its wanted-th update, not before, and then forgotten") {
   WaitingIds waiting;
+  REQUIRE(waiting.Reserve().ok());
   for (int64_t id = -500; id < 500; ++id) {
     for (int round = 0; round < 2; ++round) {
       CHECK_FALSE(waiting.Count(id, 1, 3, 0));
@@ -157,6 +158,7 @@ TEST_CASE(
 
 TEST_CASE("waiting ids: a count that was not raised for too long starts anew") {
   WaitingIds waiting;
+  REQUIRE(waiting.Reserve().ok());
   CHECK_FALSE(waiting.Count(5, 10, 2, 100));
   CHECK_FALSE(waiting.Count(6, 10, 2, 100));
   CHECK(waiting.Count(5, 110, 2, 100));
@@ -170,11 +172,13 @@ TEST_CASE("waiting ids: a count that was not raised for too long starts anew") {
 
 TEST_CASE("waiting ids: memory is bounded, the latest are remembered, and a copy goes on alike") {
   WaitingIds waiting;
+  REQUIRE(waiting.Reserve().ok());
   constexpr int64_t kIds = 3 * WaitingIds::kMaxIds;
   for (int64_t id = 0; id < kIds; ++id) REQUIRE_FALSE(waiting.Count(id, id, 2, 0));
   CHECK(waiting.size() <= WaitingIds::kMaxIds);
   CHECK(waiting.size() > WaitingIds::kMaxIds * 9 / 10);
   WaitingIds copy;
+  REQUIRE(copy.Reserve().ok());
   const std::vector<WaitingIds::Entry> all = waiting.All();
   CHECK(static_cast<int64_t>(all.size()) == waiting.size());
   // In another order: what is remembered must not depend on it.

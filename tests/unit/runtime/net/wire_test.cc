@@ -5,6 +5,7 @@
 #include "runtime/net/address.h"
 #include "runtime/net/grpc_codec.h"
 #include "runtime/net/wire_format.h"
+#include "tests/testing/failing_memory.h"
 #include "tests/unit/runtime/net/harness.h"
 
 namespace coxswain::net_testing {
@@ -46,6 +47,24 @@ TEST_CASE("a batch of packets is read back as it was written", "[net]") {
   for (size_t i = 0; i < sent.size(); ++i) {
     CHECK(SameMessage(received[i].message, sent[i].message));
   }
+}
+
+TEST_CASE("a packet that there is no memory for ends its batch; those before it were delivered",
+          "[net][memory]") {
+  const Buffer batch =
+      Encode({MakePacket(1, 10, {5}), MakePacket(2, 0, std::vector<size_t>(1000, 1))});
+  absl::Status status;
+  std::vector<net::Packet> received;
+  {
+    testing::FailingMemory memory(0);
+    received = Parse(batch, &status);
+    CHECK(memory.failed());
+  }
+  CHECK(status.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(received.size() == 1);
+  received = Parse(batch, &status);
+  CHECK(status.ok());
+  CHECK(received.size() == 2);
 }
 
 TEST_CASE("a large payload slice is written from where it lies", "[net]") {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <deque>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ struct Fixture {
     options.parse = [this](int64_t block) -> absl::StatusOr<BlockCache::Block> {
       order.push_back(block);
       if (block == broken) return absl::DataLossError("broken");
+      if (block == too_large) throw std::bad_alloc();
       auto parsed = std::make_shared<ParsedBlock>();
       parsed->bytes = 10;
       parsed->labels = {static_cast<float>(block)};
@@ -44,7 +46,7 @@ struct Fixture {
     }
   }
 
-  int64_t broken = -1;
+  int64_t broken = -1, too_large = -1;
   std::vector<int64_t> order;  // of parsing
   std::deque<absl::AnyInvocable<void()>> tasks;
   std::shared_ptr<BlockCache> cache;
@@ -129,6 +131,16 @@ TEST_CASE("block cache: an error is told to who asks, and the next one tries aga
   f.cache->WantNext({4, 3});
   f.RunTasks();
   CHECK(f.order == std::vector<int64_t>{3, 3, 3, 3, 4});
+}
+
+TEST_CASE("block cache: a block without memory is an error, and the next one tries again") {
+  Fixture f(40);
+  f.too_large = 3;
+  CHECK(absl::IsResourceExhausted(f.cache->Get(3).status()));
+  f.cache->WantNext({3});
+  f.RunTasks();
+  f.too_large = -1;
+  CHECK(f.Get(3) == 3);
 }
 
 TEST_CASE("block cache: tasks may outlive it") {

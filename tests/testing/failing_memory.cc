@@ -1,0 +1,53 @@
+#include "tests/testing/failing_memory.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace coxswain::testing {
+namespace {
+
+thread_local FailingMemory* failing = nullptr;
+
+bool Fails(size_t bytes) { return failing != nullptr && failing->Fails(bytes); }
+
+}  // namespace
+
+FailingMemory::FailingMemory(int64_t granted, size_t from_bytes)
+    : granted_(granted), from_bytes_(from_bytes) {
+  failing = this;
+}
+
+FailingMemory::~FailingMemory() { failing = nullptr; }
+
+bool FailingMemory::Fails(size_t bytes) {
+  if (bytes < from_bytes_) return false;
+  if (granted_ > 0) {
+    --granted_;
+    return false;
+  }
+  failed_ = true;
+  return true;
+}
+
+// The linker brings calls here, and calls of __real_X to X (--wrap).
+extern "C" {
+
+void* __real__Znwm(size_t bytes);  // operator new
+void* __wrap__Znwm(size_t bytes) {
+  if (Fails(bytes)) throw std::bad_alloc();
+  return __real__Znwm(bytes);
+}
+
+void* __real_aligned_alloc(size_t alignment, size_t bytes);
+void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {
+  return Fails(bytes) ? nullptr : __real_aligned_alloc(alignment, bytes);
+}
+
+void* __real_calloc(size_t count, size_t bytes);
+void* __wrap_calloc(size_t count, size_t bytes) {
+  return Fails(count * bytes) ? nullptr : __real_calloc(count, bytes);
+}
+
+}  // extern "C"
+
+}  // namespace coxswain::testing
