@@ -68,6 +68,7 @@ void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel)
   }
   if (travel == Travel::kRides && KeepFree(&request, &done)) return;
   Calls calls;
+  bool tick = false;
   {
     absl::MutexLock lock(&mu_);
     const bool late = travel == Travel::kFirst && held_.empty() &&
@@ -85,11 +86,13 @@ void PsChannel::Call(function::SegmentRequest request, Done done, Travel travel)
       for (auto& call : std::exchange(waiting_, {})) calls.push_back(std::move(call));
       if (starting_.load() > 0 && closed_.ok()) {
         held_.swap(calls);
-        return;
+        tick = !std::exchange(held_tick_, true);
       }
     }
+    if (held_.empty()) held_ticked_ = false;
   }
-  Send(std::move(calls));
+  if (tick) ScheduleHeldTick();
+  if (!calls.empty()) Send(std::move(calls));
 }
 
 void PsChannel::CallInStep(function::SegmentRequest request, Done done, Travel travel) {
@@ -185,12 +188,32 @@ void PsChannel::OnStepTick() {
   if (again) ScheduleStepTick();
 }
 
+void PsChannel::ScheduleHeldTick() {
+  loop_->PostAfter(kHeldTick, [weak = weak_from_this()] {
+    if (auto channel = weak.lock()) channel->OnHeldTick();
+  });
+}
+
+void PsChannel::OnHeldTick() {
+  Calls late;
+  bool again = false;
+  {
+    absl::MutexLock lock(&mu_);
+    if (held_ticked_) late.swap(held_);
+    held_ticked_ = !held_.empty();
+    held_tick_ = again = !held_.empty();
+  }
+  if (!late.empty()) Send(std::move(late));
+  if (again) ScheduleHeldTick();
+}
+
 void PsChannel::EndStart() {
   if (starting_.fetch_sub(1) != 1) return;
   Calls calls;
   {
     absl::MutexLock lock(&mu_);
     calls.swap(held_);
+    held_ticked_ = false;
   }
   if (!calls.empty()) Send(std::move(calls));
 }

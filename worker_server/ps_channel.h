@@ -55,7 +55,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   // How a call's frame may be combined with others. The last frame of a step and the first frame of
   // another step, which looks up rows, are sent as one if that delays nothing, so that a step has 2
   // frames instead of 4:
-  //   - while a step is about to look up rows, which takes microseconds, last frames wait for it;
+  //   - while a step is about to look up rows, which takes microseconds, last frames wait for it:
+  //     for one to two kHeldTick at most, because it may itself have to wait, for its data;
   //   - while there are steps that have their rows for all threads of the worker, and one more,
   //     first frames wait for the last frame of one of them.
   enum class Travel {
@@ -70,6 +71,9 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   };
   // What waits for another closure does so for one to two of these at most.
   static constexpr absl::Duration kStepTick = absl::Milliseconds(500);
+  // Of last frames that wait for a look-up. Most steps compute for less, so that a look-up that
+  // waits for a thread, and not for its data, still takes them along.
+  static constexpr absl::Duration kHeldTick = absl::Milliseconds(100);
   // `request.call` is filled in. `done` is called once, on any thread, maybe before Call returns.
   void Call(function::SegmentRequest request, Done done, Travel travel = Travel::kAtOnce);
   // A step has its rows and will send a frame with kEndsWork; if it will not, it must call EndWork.
@@ -113,6 +117,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   bool KeepFree(function::SegmentRequest* request, Done* done);
   void ScheduleStepTick();
   void OnStepTick();
+  void ScheduleHeldTick();
+  void OnHeldTick();
   // Sends the calls as one frame, over the existing stream or a new one.
   void Send(Calls calls) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -123,6 +129,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
   int working_ ABSL_GUARDED_BY(mu_) = 0;  // steps that have their rows and will send a frame
   Calls waiting_ ABSL_GUARDED_BY(mu_);    // first frames that wait for one of those
   Calls held_ ABSL_GUARDED_BY(mu_);       // last frames that wait for first frames
+  bool held_ticked_ ABSL_GUARDED_BY(mu_) = false;  // the first of them has seen a tick
+  bool held_tick_ ABSL_GUARDED_BY(mu_) = false;    // is scheduled
   StepCalls steps_ ABSL_GUARDED_BY(mu_);
   FreeCalls free_ ABSL_GUARDED_BY(mu_);
   bool step_tick_ ABSL_GUARDED_BY(mu_) = false;  // is scheduled

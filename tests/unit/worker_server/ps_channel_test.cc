@@ -277,6 +277,41 @@ TEST_CASE("a last frame waits for the step that is about to look up rows", "[wor
   }
 }
 
+TEST_CASE("a last frame does not wait for long for a step that has to wait for its data",
+          "[worker]") {
+  Setup s;
+  s.MustOpen();
+  s.channel->BeginWork();
+  s.channel->BeginWork();
+  s.channel->BeginStart();
+  s.Call(1, Travel::kEndsWork);
+  const uint64_t timers = s.loop.started();
+  s.loop.Fire();  // it may have come just before
+  s.Call(2, Travel::kEndsWork);
+  CHECK(s.ps.frames.empty());
+  s.loop.Fire();
+  s.ExpectFrames({1, 2}, true);
+  // Nothing is held, so the next one waits for a whole tick again.
+  s.channel->BeginWork();
+  s.Call(3, Travel::kEndsWork);
+  s.loop.Fire();
+  CHECK(s.ps.frames.empty());
+  s.channel->EndStart();
+  s.ExpectFrames({3}, false);
+  // In the usual case, where data is there, no frame costs a timer of its own.
+  const uint64_t started = s.loop.started();
+  CHECK(started > timers);
+  for (int i = 0; i < 100; ++i) {
+    s.channel->BeginWork();
+    s.channel->BeginStart();
+    s.Call(4, Travel::kEndsWork);
+    s.Call(5, Travel::kFirst);
+    s.channel->EndStart();
+    s.ExpectFrames({4, 5}, true);
+  }
+  CHECK(s.loop.started() <= started + 1);
+}
+
 TEST_CASE("frames that wait for others fail when the channel closes", "[worker]") {
   Setup s;
   s.MustOpen();
