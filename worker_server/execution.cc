@@ -313,9 +313,7 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
   Trace(trace::SpanKind::kStep, &step_started_);
   EndWork();
   if (!results.ok()) {
-    const bool gave_up = cancelled_.load(std::memory_order_relaxed) &&
-                         absl::IsCancelled(results.status()) && !GetDetail(results.status());
-    Finish(gave_up ? Cancelled(results.status()) : Blamed(results.status()), {});
+    OnStepFailed(results.status());
     return;
   }
   // Of a step with backups the coordinator says which closures it takes.
@@ -334,6 +332,23 @@ void Execution::OnStepDone(absl::StatusOr<std::vector<Tensor>> results) {
     options_.progress(Report());
   }
   ScheduleStep();
+}
+
+void Execution::OnStepFailed(const absl::Status& status) {
+  const bool gave_up =
+      cancelled_.load(std::memory_order_relaxed) && absl::IsCancelled(status) && !GetDetail(status);
+  if (gave_up) {
+    Finish(Cancelled(status), {});
+  } else if (device::IsDeviceLost(status)) {
+    options_.device_lost(status);
+    Finish(WithDetail(status, {ErrorCause::kTaskLost, true, options_.task, 0}), {});
+  } else if (GetNotFinite(status)) {
+    // The examples are read again, from files perhaps: nothing for a thread that brings replies.
+    env_->pool()->Schedule(
+        [self = shared_from_this(), status] { self->Finish(self->Blamed(status), {}); });
+  } else {
+    Finish(status, {});
+  }
 }
 
 namespace {
@@ -385,11 +400,6 @@ void Execution::TellHeld(std::vector<Tensor> results) {
 }
 
 absl::Status Execution::Blamed(const absl::Status& status) const {
-  if (device::IsDeviceLost(status)) {
-    options_.device_lost(status);
-    return WithDetail(status, {ErrorCause::kTaskLost, true, options_.task, 0});
-  }
-  if (!GetNotFinite(status)) return status;
   const auto arguments = Arguments();
   if (!arguments.ok()) return status;
   return NameExamples(status,

@@ -91,11 +91,13 @@ class Execution final : public function::PsCaller, public std::enable_shared_fro
   absl::StatusOr<std::vector<Tensor>> ReadArguments() const;
   // An argument that is of per-worker values.
   absl::StatusOr<Tensor> Value(const proto::ArgumentSource& source) const;
-  // The step's error, with the examples that caused it as far as these are known.
+  // The error of a number that is not finite, with the examples that caused it as far as these are
+  // known. On the pool.
   absl::Status Blamed(const absl::Status& status) const;
   // The same with the cause kCancelled.
   absl::Status Cancelled(const absl::Status& status) const;
   void OnStepDone(absl::StatusOr<std::vector<Tensor>> results);
+  void OnStepFailed(const absl::Status& status);
   // Whether it confirms that its gradients are held everywhere, and other closures of this worker
   // wait for that: of a synchronous step that is not free, and without backups.
   bool IsWaitedFor() const {

@@ -1,4 +1,5 @@
 // An attempt of a closure, step by step: what it does on which thread.
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -109,6 +110,28 @@ void AnswerRows(const FakePs::Frame& frame, float value) {
   frame.Answer({Tensor::FromVector<float>(std::vector<float>(static_cast<size_t>(count), value),
                                           Shape{count, 1})
                     .value()});
+}
+
+TEST_CASE("the examples of a failed step are read on the pool, not where a reply comes in",
+          "[worker]") {
+  World w;
+  const DataFiles files;
+  w.Must(SetUp());
+  w.Must(Data(files.Write("rows.csv", "x\n1\n5000000\n3\n")));
+  w.Must(Plan());
+  w.coordinator->Run(Closure(1, 3));
+  w.RunUntil([&] { return !w.ps0.frames.empty() && !w.ps1.frames.empty(); });
+  AnswerRows(w.ps0.frames.Take("a look-up"), std::numeric_limits<float>::quiet_NaN());
+  w.env.step_pool.RunAll();  // it is found, and the other reply is still to come
+  // The thread that brings the last one ends the step.
+  AnswerRows(w.ps1.frames.Take("the other look-up"), 1);
+  CHECK(w.coordinator->no_data());
+  w.RunUntil([&] { return !w.coordinator->no_data(); });
+  const absl::Status status = w.coordinator->TakeDone().status;
+  CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("the largest number of the batch is 5000000, in column 'x'") ||
+                 Catch::Contains("the largest number of the batch is 5e+06, in column 'x'"));
 }
 
 std::string ManyRows() {
