@@ -38,6 +38,15 @@ options() {
     "--checkpoint-dir--cluster--connect-timeout--model-dir--report--resume--root--secret-file--task" "$found"
 }
 
+# PrivateDevices= would hide the GPUs from the daemons that use them, whatever --gpus says.
+gpus() {
+  local unit
+  for unit in coxswain-ps coxswain-worker; do
+    check "$unit@.service lets it see GPUs" \
+      bash -c "! grep -qiE '^(PrivateDevices=(yes|true|on|1)|DevicePolicy=)' '$source_dir/deploy/systemd/$unit@.service'"
+  done
+}
+
 units() {
   if ! command -v systemd-analyze >/dev/null; then
     echo "skipped: systemd-analyze is not installed"
@@ -161,6 +170,7 @@ worker:
 }
 
 options
+gpus
 units
 slurm
 report_checks
