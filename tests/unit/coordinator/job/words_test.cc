@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/job/metric_kind.h"
+#include "coordinator/job/unused_features.h"
 #include "tests/testing/job_texts.h"
 
 namespace coxswain::job {
@@ -51,6 +52,10 @@ TEST_CASE("a word2vec has the defaults of word2vec, and a table for words on eit
   CHECK(job.evaluate.metrics[0].name == "word_similarity");
   CHECK(job.evaluate.metrics[1].name == "analogies");
   CHECK(job.evaluate.metrics[0].kind->higher_is_better);
+}
+
+TEST_CASE("the words of a text are used by the model, though no key names them") {
+  CHECK(UnusedFeatures(MustParse(kWords)).empty());
 }
 
 TEST_CASE("a word2vec without files of words is trained and not measured") {
