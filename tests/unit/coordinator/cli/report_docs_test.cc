@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/cli/display.h"
+#include "coordinator/job/schema.h"
 #include "nlohmann/json.hpp"
 #include "runtime/config/yaml_reader.h"
 #include "tests/testing/paths.h"
@@ -153,6 +155,26 @@ TEST_CASE("the report shown in docs/report.md has the keys and types of a report
     renamed[metric == std::string::npos ? key : key.substr(0, metric) + ".NAME"] = type;
   }
   CHECK(renamed == wanted);
+}
+
+TEST_CASE("docs/report.md names the dtypes that a job's tables can have, and no other",
+          "[report]") {
+  std::set<std::string> possible, named;
+  for (const job::SchemaKey& key : job::JobSection("tables.NAME").keys) {
+    if (key.name != absl::string_view("dtype")) continue;
+    for (const std::string& word : job::Words(key.choices)) possible.insert(word);
+  }
+  const std::string page = Page();
+  const size_t begin = page.find("| `variables[].dtype` |");
+  REQUIRE(begin != std::string::npos);
+  const std::string row = page.substr(begin, page.find('\n', begin) - begin);
+  for (const DType dtype :
+       {DType::kF32, DType::kF64, DType::kI32, DType::kI64, DType::kBool, DType::kBF16}) {
+    const std::string name(DTypeName(dtype));
+    if (absl::StrContains(row, absl::StrCat("`", name, "`"))) named.insert(name);
+  }
+  CHECK(possible.size() > 1);
+  CHECK(named == possible);
 }
 
 TEST_CASE("a report says what the result holds", "[report]") {
