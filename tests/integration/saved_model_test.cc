@@ -6,7 +6,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "runtime/config/yaml_reader.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/pages.h"
 
 namespace coxswain {
 namespace {
@@ -105,6 +107,38 @@ TEST_CASE("a model that cannot recommend says so", "[model]") {
     CHECK(result.code == 2);
     CHECK_THAT(result.err, Contains("cannot recommend") && Contains("two_tower"));
   }
+}
+
+TEST_CASE(
+    "a model keeps the job file to the byte, and beside it what --set changed, and both count",
+    "[model]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model"),
+                    checkpoints = files.Path("checkpoints");
+  const std::vector<std::string> sets = {"model.dim=6", "evaluate.metrics=[mae]"};
+  const auto trained =
+      Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model, "--checkpoint-dir",
+                checkpoints, "--set", sets[0], "--set", sets[1], "--set", "train.epochs=2"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  for (const std::string& manifest : {model + "/model.json", checkpoints + "/inputs/inputs.json"}) {
+    INFO(manifest);
+    const nlohmann::json json = ReadJson(manifest);
+    CHECK(json["overrides"] == nlohmann::json({sets[0], sets[1], "train.epochs=2"}));
+    CHECK(json["job_file"] == job);
+    const std::string kept = manifest.substr(0, manifest.rfind('/')) + "/job.yaml";
+    CHECK(*config::ReadTextFile(kept) == *config::ReadTextFile(job));
+  }
+  // By the file alone it would be another model, with other metrics.
+  const auto eval = Coxswain({"eval", "--model-dir", model});
+  CAPTURE(eval.out, eval.err);
+  CHECK(eval.code == 0);
+  CHECK_THAT(eval.out, Contains("mae") && !Contains("rmse"));
+  // And the page says so.
+  const std::string page = PageText("docs/predict.md");
+  const size_t row = page.find("| `job.yaml` |");
+  REQUIRE(row != std::string::npos);
+  CHECK_THAT(page.substr(row, page.find('\n', row) - row), Contains("`overrides`"));
 }
 
 TEST_CASE("a damaged model is told by its file", "[model]") {
