@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/job/checked_yaml.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/metric_kind.h"
@@ -15,6 +17,7 @@
 #include "coordinator/job/schema.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/data/spec_check.h"
+#include "tests/testing/pages.h"
 #include "tests/testing/paths.h"
 
 namespace coxswain::job {
@@ -151,6 +154,49 @@ TEST_CASE("the job shown in docs/job.md is valid") {
   REQUIRE(job.ok());
   CHECK(job->FindFeature("genres")->dim() == 32);
   CHECK(job->train.steps == 1000);
+}
+
+// What is wrong with a piece of a job, beside what it lacks of the rest.
+std::vector<std::string> WrongInPiece(const std::string& text, const std::string& page) {
+  absl::StatusOr<config::YamlNode> root = config::ParseYaml(text, page);
+  if (!root.ok()) return {std::string(root.status().message())};
+  Problems problems;
+  std::map<std::string, std::string> locations;
+  SchemaChecker(&problems, &locations, JobSchema()).Check(&*root);
+  std::vector<std::string> wrong =
+      absl::StrSplit(problems.status().message(), '\n', absl::SkipEmpty());
+  std::erase_if(wrong, [](const std::string& line) {
+    return absl::StrContains(line, ": the file: '") && absl::StrContains(line, "' is missing (");
+  });
+  return wrong;
+}
+
+TEST_CASE("the jobs that pages show are valid, and so are the pieces of jobs") {
+  std::vector<std::string> pages = {"README.md"};
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot + "/docs")) {
+    if (entry.path().extension() == ".md") {
+      pages.push_back("docs/" + entry.path().filename().string());
+    }
+  }
+  int jobs = 0, pieces = 0;
+  for (const std::string& page : pages) {
+    for (const std::string& text : CodeBlocks(page, "yaml")) {
+      INFO(page << " shows:\n" << text);
+      const absl::StatusOr<config::YamlNode> root = config::ParseYaml(text, page);
+      REQUIRE(root.ok());
+      // Files of clusters and of faults.
+      if (root->Find("ps") != nullptr || root->Find("faults") != nullptr) continue;
+      if (root->Find("dataset") != nullptr && root->Find("model") != nullptr) {
+        CHECK(ParseJob(text, page).status().message() == "");
+        ++jobs;
+      } else {
+        CHECK(WrongInPiece(text, page) == std::vector<std::string>{});
+        ++pieces;
+      }
+    }
+  }
+  CHECK(jobs >= 8);
+  CHECK(pieces >= 20);
 }
 
 TEST_CASE("every example is a valid job with paths from its own directory") {
