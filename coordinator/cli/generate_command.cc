@@ -61,6 +61,11 @@ class ProgressLine {
 };
 
 absl::Status CheckOut(const GenerateFlags& flags) {
+  if (flags.out == "-") {
+    return absl::InvalidArgumentError(
+        "--out: wanted a file's name, found '-': data is not generated to the standard output, as "
+        "a file beside it tells the truth");
+  }
   if (IsStandardStream(flags.out)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--out: wanted a file's name, found ", flags.out,
