@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "CLI/CLI.hpp"
+#include "coordinator/cli/command_util.h"
 #include "coordinator/cli/commands/command_list.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
@@ -12,6 +13,7 @@
 #include "runtime/data/names.h"
 #include "runtime/data/store_calls.h"
 #include "runtime/env/process_limits.h"
+#include "runtime/tensor/limits.h"
 
 namespace {
 
@@ -132,7 +134,12 @@ int main(int argc, char** argv) {
     app.exit(e);  // prints the help that was asked for
     return Finish(coxswain::cli::kExitDone);
   }
-  int code = run();
+  int code = coxswain::cli::kExitDone;
+  const absl::Status had_memory = coxswain::CatchAllocationErrors([&] {
+    code = run();
+    return absl::OkStatus();
+  });
+  if (!had_memory.ok()) code = coxswain::cli::Complain(had_memory);
   // A job's results are its model and its report: what it prints is news of them.
   const bool prints_news = app.got_subcommand("train") || app.got_subcommand("chaos");
   if (!prints_news) code = Finish(code);

@@ -20,10 +20,13 @@ absl::Status ParameterServerStrategy::State::MakeShards(VariableInfo* info,
                                                         const proto::VariableSpec& spec,
                                                         int64_t shards) {
   const int64_t rows = info->rows();
-  const int64_t most = info->hash() ? std::numeric_limits<int32_t>::max() : rows;
+  // A lookup has an output for each shard.
+  constexpr int64_t kMostShards = int64_t{1} << 16;
+  const int64_t most = info->hash() ? kMostShards : std::min(rows, kMostShards);
   if (shards < 1 || shards > std::max<int64_t>(1, most)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "variable '", info->name, "': a partitioner wants ", shards, " shards of ", rows, " rows"));
+    return absl::InvalidArgumentError(absl::StrCat("variable '", info->name,
+                                                   "': a partitioner wants ", shards, " shards of ",
+                                                   rows, " rows; wanted at most ", most));
   }
   int64_t row_begin = 0;
   for (int64_t s = 0; s < shards; ++s) {

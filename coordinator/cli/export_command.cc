@@ -96,7 +96,7 @@ absl::Status Run(const ExportFlags& flags, const SavedFlags& from, std::function
   for (const exporter::ExportedVariable& e : exported) {
     std::printf("%s  %s%s, %s rows\n", e.variable.name.c_str(),
                 std::string(DTypeName(e.variable.dtype)).c_str(),
-                e.variable.shape.ToString().c_str(), WithCommas(e.rows).c_str());
+                ShapeOfRows(e.variable, e.rows).ToString().c_str(), WithCommas(e.rows).c_str());
   }
   return absl::OkStatus();
 }

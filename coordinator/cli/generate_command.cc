@@ -35,8 +35,8 @@ absl::StatusOr<int64_t> WholeNumber(const char* flag, double value, double least
   if (value >= least && value <= kLargest && value == std::floor(value)) {
     return static_cast<int64_t>(value);
   }
-  return absl::InvalidArgumentError(
-      absl::StrFormat("%s: wanted a whole number of at least %.0f, found %g", flag, least, value));
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: wanted a whole number of %.0f to %.0f, found %g", flag, least, kLargest, value));
 }
 
 // A line on stderr, where that is a terminal, at most every half second.

@@ -103,8 +103,14 @@ int ErrorInFolder(const fs::path& folder) {
   if (fd < 0) return errno;
   unlink(path.c_str());  // at once: who is killed meanwhile leaves nothing
   const std::string bytes(kProbeBytes, 'x');
-  const ssize_t written = write(fd, bytes.data(), bytes.size());
-  int error = written < 0 ? errno : written < static_cast<ssize_t>(bytes.size()) ? ENOSPC : 0;
+  int error = 0;
+  // A write of a part does not say why: a full disk, a quota, a limit of files. The next one does.
+  for (size_t done = 0; error == 0 && done < bytes.size();) {
+    const ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
+    if (n > 0) done += static_cast<size_t>(n);
+    if (n == 0) error = ENOSPC;
+    if (n < 0 && errno != EINTR) error = errno;
+  }
   if (error == 0 && fsync(fd) != 0) error = errno;
   close(fd);
   return error;

@@ -78,4 +78,10 @@ void AddSavedFlags(CLI::App* command, SavedFlags* flags) {
       ->type_name("N");
 }
 
+Shape ShapeOfRows(const model::SavedVariable& variable, int64_t rows) {
+  Shape shape = variable.shape;
+  if (variable.hash) shape.set_dim(0, rows);
+  return shape;
+}
+
 }  // namespace coxswain::cli

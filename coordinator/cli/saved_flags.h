@@ -63,4 +63,8 @@ int ComplainOfSaved(const absl::Status& status);
 // --model-dir, --checkpoint-dir and --checkpoint; `flags` must outlive the command.
 void AddSavedFlags(CLI::App* command, SavedFlags* flags);
 
+// The shape of so many rows of a variable. Files of a hash table may have free places, which are
+// none.
+Shape ShapeOfRows(const model::SavedVariable& variable, int64_t rows);
+
 }  // namespace coxswain::cli

@@ -40,7 +40,7 @@ std::string Percent(int64_t part, int64_t whole) {
 }
 
 ordered_json ToJson(const model::SavedVariable& variable, const model::TableStat& stat) {
-  const Shape& shape = variable.shape;
+  const Shape shape = ShapeOfRows(variable, stat.rows);
   ordered_json json = {{"name", variable.name},
                        {"dtype", std::string(DTypeName(variable.dtype))},
                        {"shape", std::vector<int64_t>(shape.dims().begin(), shape.dims().end())},
@@ -60,8 +60,9 @@ ordered_json ToJson(const model::SavedVariable& variable, const model::TableStat
 
 void Print(const model::SavedVariable& variable, const model::TableStat& stat) {
   std::printf("%s  %s%s, %s rows, %s bytes\n", variable.name.c_str(),
-              std::string(DTypeName(variable.dtype)).c_str(), variable.shape.ToString().c_str(),
-              WithCommas(stat.rows).c_str(), WithCommas(static_cast<int64_t>(stat.bytes)).c_str());
+              std::string(DTypeName(variable.dtype)).c_str(),
+              ShapeOfRows(variable, stat.rows).ToString().c_str(), WithCommas(stat.rows).c_str(),
+              WithCommas(static_cast<int64_t>(stat.bytes)).c_str());
   std::string notes = absl::StrCat("  zeros only: ", Percent(stat.zero_rows, stat.rows));
   if (stat.knows_touched) {
     absl::StrAppend(&notes, ", never updated: ", Percent(stat.never_touched, stat.rows));

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "coordinator/job/bound_key.h"
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/size_limits.h"
 
 namespace coxswain::job {
 
@@ -59,16 +60,19 @@ inline constexpr SchemaKey kStreamKeys[] = {
         KeyType::kBytes, "memory", "512MiB",
         "with streaming: bytes of blocks that each task holds at a time; the coordinator's "
         "vocabularies too must fit")
-        .Min(1),
+        .Min(1)
+        .Max(kMostBytes),
     Field<proto::StreamOptions>(KeyType::kInt, "shuffle_window", "0",
                                 "with streaming: number of blocks whose rows are mixed with each "
                                 "other; 0: 16, or what half "
                                 "of `memory` holds")
-        .Min(0),
+        .Min(0)
+        .Max(kMostBlocks),
     Field<proto::StreamOptions>(KeyType::kBytes, "block_bytes",
                                 "=4MiB, or `memory` / 128 where that is less",
                                 "with streaming: bytes of a block, at least; it ends with a row")
-        .Min(1),
+        .Min(1)
+        .Max(kMostBlockBytes),
     Field<proto::StreamOptions>(KeyType::kString, "cache_directory",
                                 "=the user's own, `~/.cache/coxswain`",
                                 "with streaming: where the coordinator keeps what it has found out "
@@ -79,7 +83,8 @@ inline constexpr SchemaKey kStreamKeys[] = {
         "with streaming: bytes of unpacked copies and of sorted groups in "
         "`cache_directory`, at most; those that are unused longest go first")
         .Into("cache_bytes")
-        .Min(1),
+        .Min(1)
+        .Max(kMostBytes),
 };
 
 // Files that come while the job runs.

@@ -15,6 +15,7 @@
 #include "coordinator/job/optimizer_schema.h"
 #include "coordinator/job/regularization.h"
 #include "coordinator/job/schema.h"
+#include "coordinator/job/size_limits.h"
 
 namespace coxswain::job {
 namespace {
@@ -79,7 +80,7 @@ constexpr SchemaKey kFeatureKeys[] = {
                               "how many numbers a vector has")
         .Only("vector")
         .Min(1)
-        .Max(1 << 20),
+        .Max(kMostWidth),
     SchemaKey(kStrings, "columns", "",
               "the columns of its numbers, in this order, instead of one column of lists; "
               "`p{0..63}` stands for `p0` to `p63`")
@@ -94,7 +95,8 @@ constexpr SchemaKey kFeatureKeys[] = {
     SchemaKey(kInt, "hash_buckets", "",
               "number of ids into which values are hashed, instead of a vocabulary")
         .Only("categorical crossed")
-        .Min(1),
+        .Min(1)
+        .Max(kMostBuckets),
     Field<proto::FeatureSpec>(
         kBool, "keep_names", "false",
         "with `hash_buckets` or `id: hash`: the values of the training part are kept, and a saved "
@@ -115,13 +117,15 @@ constexpr SchemaKey kFeatureKeys[] = {
               "number of values that a learned vocabulary keeps, the most frequent ones of the "
               "training part; 0: all")
         .Only("categorical crossed")
-        .Min(0),
+        .Min(0)
+        .Max(kMostOfAList),
     SchemaKey(kInt, "oov_buckets",
               "=1; for several values 0, unless the vocabulary is given or limited; 0 with "
               "`hash_buckets`",
               "number of extra ids into which values outside the vocabulary are hashed")
         .Only("categorical crossed")
-        .Min(0),
+        .Min(0)
+        .Max(kMostCountedBuckets),
     Field<proto::FeatureSpec>(kString, "value_separator", "",
                               "the field holds several values with this between them")
         .Only("categorical"),
@@ -166,11 +170,13 @@ constexpr SchemaKey kFeatureKeys[] = {
         "of more values than this a sample is taken, another one each epoch; of a history with "
         "`by` the last ones; 0: all")
         .Only("categorical history")
-        .Min(0),
+        .Min(0)
+        .Max(kMostOfAList),
     Field<proto::FeatureSpec>(kInt, "dim", "=`model.dim`, or 16 in models without",
                               "width of the embedding")
         .Only("categorical history crossed bucketized")
-        .Min(1),
+        .Min(1)
+        .Max(kMostWidth),
     Field<proto::FeatureSpec>(
         kChoice, "combiner", "mean",
         "how the embeddings of several values become one: their sum, over their number, or over "
@@ -311,7 +317,8 @@ constexpr SchemaKey kHashTableKeys[] = {
     Field<proto::HashTableSpec>(
         kInt, "ttl_steps", "0",
         "number of steps without an update after which a row goes; 0: it stays")
-        .Min(0),
+        .Min(0)
+        .Max(kMostSteps),
     Field<proto::HashTableSpec>(kReal, "ttl_seconds", "0",
                                 "the same in seconds, kept to a 64th of them; the time between a "
                                 "checkpoint and its restoring, such as before `--resume`, does not "
@@ -320,7 +327,8 @@ constexpr SchemaKey kHashTableKeys[] = {
     Field<proto::HashTableSpec>(
         kInt, "max_rows", "0",
         "no more rows than this, split evenly among the table's shards; 0: no bound")
-        .Min(0),
+        .Min(0)
+        .Max(kMostNumbers),
     Field<proto::HashTableSpec>(
         kChoice, "evict", "recency",
         "which go when there are more: of a sample of 16 rows the one whose last update is "
@@ -392,7 +400,8 @@ constexpr SchemaKey kTableKeys[] = {
                                "false: rows stay as they begin, and no gradients of them travel"),
     Key<&TableSpec::shards>("shards", "0",
                             "number of shards; 0: as `parameter_servers.partitioner` says")
-        .Min(0),
+        .Min(0)
+        .Max(kMostShards),
     Key<&TableSpec::sharding>(
         "sharding", "mod",
         "which shard of n has row r: r % n; in ranges, `div`; or by a fixed hash of r. Hash "
@@ -505,8 +514,11 @@ constexpr SchemaSection kEma = {"train.ema", "", kEmaKeys};
 constexpr SchemaKey kTrainKeys[] = {
     Key<&TrainSpec::epochs>("epochs", "=1, unless `steps` is given",
                             "how often each example is visited")
-        .Min(1),
-    Key<&TrainSpec::steps>("steps", "", "instead of `epochs`: how many batches").Min(1),
+        .Min(1)
+        .Max(kMostEpochs),
+    Key<&TrainSpec::steps>("steps", "", "instead of `epochs`: how many batches")
+        .Min(1)
+        .Max(kMostSteps),
     Key<&TrainSpec::batch_size>("batch_size", "256", "examples in a step").Min(1).Max(1 << 24),
     Key<&TrainSpec::steps_per_function>("steps_per_function", "1",
                                         "steps that a worker takes for one scheduled function")
@@ -598,7 +610,8 @@ constexpr SchemaKey kEvaluateKeys[] = {
         "every_steps", "",
         "steps after which there is an evaluation within an epoch, too, before which all that is "
         "under way is waited for")
-        .Min(1),
+        .Min(1)
+        .Max(kMostSteps),
     Key<&EvaluateSpec::every_seconds>(
         "every_seconds", "",
         "seconds of training after which there is one, in the same way; after an interruption "
@@ -619,7 +632,9 @@ constexpr SchemaKey kEvaluateKeys[] = {
     Key<&EvaluateSpec::show>(
         "show", "",
         "groups (values of the history's `group_by`) whose best new items are printed (two_tower)"),
-    Key<&EvaluateSpec::show_top>("show_top", "5", "how many are printed of each").Min(1),
+    Key<&EvaluateSpec::show_top>("show_top", "5", "how many are printed of each")
+        .Min(1)
+        .Max(kMostShown),
     Key<&EvaluateSpec::suggest_self>(
         "suggest_self", "true",
         "whether a group may be suggested the item of its own name, here and by `recommend`; "
@@ -635,24 +650,29 @@ constexpr SchemaKey kPartitionerKeys[] = {
     Key<&PartitionerSpec::shards>("shards", "0",
                                   "number of shards; 0: one for each parameter server")
         .Only("fixed_shards")
-        .Min(0),
+        .Min(0)
+        .Max(kMostShards),
     Key<&PartitionerSpec::min_shard_bytes>("min_shard_bytes", "262144",
                                            "as many as leave each at least so large")
         .Only("min_size")
-        .Min(1),
+        .Min(1)
+        .Max(kMostBytes),
     Key<&PartitionerSpec::max_shards>("max_shards", "0",
                                       "but no more than this; 0: one for each parameter server, "
                                       "and where shards are still of 16 MiB and more, one for each "
                                       "of its threads")
         .Only("min_size")
-        .Min(0),
+        .Min(0)
+        .Max(kMostShards),
     Key<&PartitionerSpec::max_shard_bytes>("max_shard_bytes", nullptr,
                                            "as few as leave each at most so large")
         .Only("max_size")
-        .Min(1),
+        .Min(1)
+        .Max(kMostBytes),
     Key<&PartitionerSpec::max_shards>("max_shards", "0", "but no more than this; 0: no limit")
         .Only("max_size")
-        .Min(0),
+        .Min(0)
+        .Max(kMostShards),
 };
 constexpr SchemaSection kPartitioner = {"parameter_servers.partitioner", "kind", kPartitionerKeys};
 
@@ -679,8 +699,11 @@ constexpr SchemaKey kCheckpointKeys[] = {
         .Min(0),
     Key<&CheckpointSpec::every_steps>(
         "every_steps", "", "number of training steps after which a checkpoint is written, too")
-        .Min(1),
-    Key<&CheckpointSpec::keep>("keep", "3", "number of newest checkpoints to keep").Min(1),
+        .Min(1)
+        .Max(kMostSteps),
+    Key<&CheckpointSpec::keep>("keep", "3", "number of newest checkpoints to keep")
+        .Min(1)
+        .Max(kMostCheckpoints),
     Key<&CheckpointSpec::incremental>(
         "incremental", "true",
         "of a table only the rows are written that were updated since an older checkpoint; "

@@ -8,6 +8,7 @@
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/optimizer_schema.h"
+#include "coordinator/job/size_limits.h"
 #include "kernels/optimizers/adam.h"
 #include "kernels/optimizers/optimizer_info.h"
 #include "kernels/optimizers/optimizer_spec.h"
@@ -225,6 +226,32 @@ std::string NotOnGpu(const JobSpec& job, const TableSpec& table) {
   return "";
 }
 
+// How many rows the table of a feature has at least, before the data is read, and the key that says
+// so.
+int64_t LeastRows(const JobSpec& job, const FeatureSpec& feature, std::string* key) {
+  const std::string path = absl::StrCat("features.", feature.name(), ".");
+  if (job.dataset.format() == "libsvm") {
+    *key = "dataset.feature_count";
+    return job.dataset.libsvm_features();
+  }
+  if (feature.hash_buckets() > 0) {
+    *key = path + "hash_buckets";
+    if (job.locations.count(*key) == 0) *key = "dataset.hash_buckets";  // criteo's own
+    return feature.hash_buckets();
+  }
+  *key = path + "oov_buckets";
+  return feature.vocabulary_size() + feature.oov_buckets();
+}
+
+// Those of data that is read are checked with it.
+void CheckNumbers(const JobReader& reader, const TableSpec& table) {
+  const FeatureSpec* const feature = reader.job->FindFeature(table.feature);
+  std::string key;
+  const int64_t rows = feature == nullptr ? 0 : LeastRows(*reader.job, *feature, &key);
+  const std::string why = TooManyNumbers(table, rows);
+  if (!why.empty() && reader.Good(key)) reader.Error(key, why);
+}
+
 // The key by which late gradients of the table are compensated.
 std::string CompensationKey(const JobSpec& job, const TableSpec& table) {
   if (!table.optimizer.has_delay_compensation()) return "train.consistency.delay_compensation";
@@ -268,6 +295,12 @@ void CheckForGpu(const JobReader& reader, const TableSpec& table) {
 void CompleteSchedules(int64_t steps, JobSpec* job) {
   CompleteSchedule(steps, &job->dense_optimizer);
   for (TableSpec& table : job->tables) CompleteSchedule(steps, &table.optimizer);
+}
+
+std::string TooManyNumbers(const TableSpec& table, int64_t rows) {
+  if (table.dim < 1 || rows <= kMostNumbers / table.dim) return "";
+  return absl::StrCat("the table '", table.name, "' would have ", rows, " rows of ", table.dim,
+                      " numbers; wanted at most ", kMostNumbers, " numbers");
 }
 
 void ReadTables(const JobReader& reader) {
@@ -327,6 +360,7 @@ void ReadTables(const JobReader& reader) {
     }
   }
   for (const TableSpec& table : job->tables) {
+    CheckNumbers(reader, table);
     CheckForGpu(reader, table);
     CheckUpdatesForGpu(reader, table);
   }

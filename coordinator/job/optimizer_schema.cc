@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "coordinator/job/bound_key.h"
 #include "coordinator/job/merged_section.h"
+#include "coordinator/job/size_limits.h"
 #include "kernels/optimizers/optimizer_info.h"
 #include "protos/variable.pb.h"
 
@@ -26,7 +27,8 @@ constexpr SchemaKey kScheduleKeys[] = {
     Field<proto::LearningRateSchedule>(kInts, "boundaries", nullptr,
                                        "steps, ascending, after which the rate is another")
         .Only("piecewise_constant")
-        .Min(0),
+        .Min(0)
+        .Max(kMostSteps),
     Field<proto::LearningRateSchedule>(
         kReals, "factors", nullptr,
         "for each boundary, what the learning rate is multiplied with after it")
@@ -35,7 +37,8 @@ constexpr SchemaKey kScheduleKeys[] = {
     Field<proto::LearningRateSchedule>(kInt, "decay_steps", nullptr,
                                        "steps in which the rate falls by `decay_rate`")
         .Only("exponential_decay")
-        .Min(1),
+        .Min(1)
+        .Max(kMostSteps),
     Field<proto::LearningRateSchedule>(kReal, "decay_rate", nullptr, "factor in each `decay_steps`")
         .Only("exponential_decay")
         .Above(0),
@@ -46,7 +49,8 @@ constexpr SchemaKey kScheduleKeys[] = {
                                        "=all steps of the training, from the warm-up's end on",
                                        "steps until the rate is at its end, where it stays")
         .Only("cosine_decay linear_decay")
-        .Min(1),
+        .Min(1)
+        .Max(kMostSteps),
     Field<proto::LearningRateSchedule>(kReal, "end_factor", "0",
                                        "share of the learning rate that is left at the end")
         .Only("cosine_decay linear_decay")
@@ -54,7 +58,8 @@ constexpr SchemaKey kScheduleKeys[] = {
     Field<proto::LearningRateSchedule>(
         kInt, "warmup_steps", "0",
         "first steps, in which the rate rises linearly; the schedule begins after them")
-        .Min(0),
+        .Min(0)
+        .Max(kMostSteps),
     Field<proto::LearningRateSchedule>(kReal, "warmup_factor", "0",
                                        "share of the learning rate that warm-up begins with")
         .Min(0)

@@ -12,21 +12,31 @@
 namespace coxswain::job {
 namespace {
 
-std::string Number(double value) {
-  return value == std::floor(value) && std::abs(value) < 1e15
+// All integers up to this have a double of their own.
+constexpr double kMostWhole = 9007199254740992;
+
+std::string Number(const SchemaKey& key, double value) {
+  if (key.type == KeyType::kBytes) {
+    const char* const units[] = {"TiB", "GiB", "MiB", "KiB"};
+    double unit = int64_t{1} << 40;
+    for (const char* const name : units) {
+      if (value >= unit && std::fmod(value, unit) == 0) return absl::StrCat(value / unit, name);
+      unit /= 1024;
+    }
+  }
+  return value == std::floor(value) && std::abs(value) <= kMostWhole
              ? absl::StrCat(static_cast<int64_t>(value))
              : absl::StrCat(value);
 }
 
 std::string Range(const SchemaKey& key) {
   std::string text;
+  const std::string min = Number(key, key.min), max = Number(key, key.max);
   const bool two = std::isfinite(key.min) && std::isfinite(key.max);
-  if (two && !key.below_max) return absl::StrCat(" ", Number(key.min), "..", Number(key.max));
-  if (std::isfinite(key.min)) {
-    absl::StrAppend(&text, key.above_min ? " > " : " >= ", Number(key.min));
-  }
+  if (two && !key.below_max) return absl::StrCat(" ", min, "..", max);
+  if (std::isfinite(key.min)) absl::StrAppend(&text, key.above_min ? " > " : " >= ", min);
   if (std::isfinite(key.max)) {
-    absl::StrAppend(&text, two ? "," : "", key.below_max ? " < " : " <= ", Number(key.max));
+    absl::StrAppend(&text, two ? "," : "", key.below_max ? " < " : " <= ", max);
   }
   return text;
 }

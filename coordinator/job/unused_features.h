@@ -9,7 +9,8 @@
 namespace coxswain::job {
 
 // Those that neither a key of `model` names nor the label, another feature or `evaluate.group`, and
-// of which the model has no table, in the file's order. They are read and change nothing: more often than not one was forgotten.
+// of which the model has no table, in the file's order. They are read and change nothing: often one
+// was forgotten.
 std::vector<std::string> UnusedFeatures(const JobSpec& job);
 
 }  // namespace coxswain::job

@@ -2,6 +2,7 @@
 // side or as vectors, the linear part.
 #include "coordinator/model/model_parts.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,9 +10,11 @@
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/regularization.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/shard_counts.h"
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
+#include "runtime/config/yaml_reader.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
@@ -68,6 +71,26 @@ GradientClip ClipOf(const job::JobSpec& job) {
       break;
   }
   return clip;
+}
+
+// A batch of what a layer makes, too, has to fit into what a tensor may be.
+absl::Status CheckSize(const job::JobSpec& job, const std::string& name, const Shape& shape) {
+  const auto wrong = [&job](const char* key, const auto&... what) {
+    return config::ConfigurationError(absl::StrCat(job.Where(key), ": ", key, ": ", what...,
+                                                   "; wanted at most ", job::kMostNumbers,
+                                                   " numbers"));
+  };
+  int64_t numbers = 1;
+  for (const int64_t dim : shape.dims()) {
+    if (__builtin_mul_overflow(numbers, dim, &numbers) || numbers > job::kMostNumbers) {
+      return wrong("model", "the variable '", name, "' would be ", shape.ToString());
+    }
+    const int64_t examples = std::max(job.train.batch_size, job.evaluate.batch_size);
+    if (dim <= job::kMostNumbers / std::max<int64_t>(1, examples)) continue;
+    return wrong(examples == job.train.batch_size ? "train.batch_size" : "evaluate.batch_size",
+                 "batches of ", examples, " times the ", dim, " of the variable '", name, "'");
+  }
+  return absl::OkStatus();
 }
 
 const char* ActivationOp(Activation activation) {
@@ -129,6 +152,7 @@ absl::Status ModelParts::CreateTables() {
 
 absl::Status ModelParts::CreateDense(const std::string& name, Shape shape,
                                      proto::InitializerSpec initializer) {
+  RETURN_IF_ERROR(CheckSize(job_, name, shape));
   VariableOptions options;
   options.shape = std::move(shape);
   options.initializer = std::move(initializer);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/job/size_limits.h"
 #include "runtime/base/mistake.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
@@ -44,6 +45,13 @@ absl::Status CheckLabels(const job::JobSpec& job, const data::Dataset& data) {
                               " training examples; is it the right column, separator or "
                               "comparison?"));
   }
+  if (data.vocabulary_size(feature) > job.model->classes()) {
+    return Wrong(
+        job, "model.classes",
+        absl::StrCat("feature ", data::Quoted(feature), " has ", data.vocabulary_size(feature),
+                     " values, wanted at most ", job.model->classes()));
+  }
+  // So these are no more than there are classes.
   const std::vector<int64_t> counts = data.training_counts(feature);
   const auto classes =
       counts.size() - static_cast<size_t>(std::count(counts.begin(), counts.end(), 0));
@@ -51,12 +59,6 @@ absl::Status CheckLabels(const job::JobSpec& job, const data::Dataset& data) {
     return Wrong(job, "label.feature",
                  absl::StrCat("wanted labels that differ, found one value of ",
                               data::Quoted(feature), " in all ", examples, " training examples"));
-  }
-  if (data.vocabulary_size(feature) > job.model->classes()) {
-    return Wrong(
-        job, "model.classes",
-        absl::StrCat("feature ", data::Quoted(feature), " has ", data.vocabulary_size(feature),
-                     " values, wanted at most ", job.model->classes()));
   }
   return absl::OkStatus();
 }
@@ -91,9 +93,12 @@ absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& dat
   RETURN_IF_ERROR(CheckLabels(job, data));
   RETURN_IF_ERROR(CheckEvaluatedRows(job, data));
   for (const job::TableSpec& table : job.tables) {
-    if (table.hash || data.vocabulary_size(table.feature) > 0) continue;
-    return Wrong(job, absl::StrCat("features.", table.feature),
-                 "it has no values in the training part");
+    if (table.hash) continue;
+    const std::string key = absl::StrCat("features.", table.feature);
+    const int64_t rows = data.vocabulary_size(table.feature);
+    if (rows == 0) return Wrong(job, key, "it has no values in the training part");
+    const std::string why = job::TooManyNumbers(table, rows);
+    if (!why.empty()) return Wrong(job, key, why);
   }
   return absl::OkStatus();
 }

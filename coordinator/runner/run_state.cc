@@ -252,6 +252,7 @@ std::string ToJson(const RunState& s) {
   if (s.free_steps) json["free_steps"] = true;
   if (s.each_alone) json["each_alone"] = true;
   if (s.summed) json["summed"] = *s.summed;
+  if (!s.init_from.empty()) json["init_from"] = s.init_from;
   for (const Ticket& t : s.returned) {
     json["returned"].push_back({{"epoch", t.epoch}, {"begin", t.begin}, {"end", t.end}});
   }
@@ -298,6 +299,7 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   if (json.contains("free_steps")) s.free_steps = f.Get<bool>("free_steps");
   if (json.contains("each_alone")) s.each_alone = f.Get<bool>("each_alone");
   if (json.contains("summed")) s.summed = f.Get<bool>("summed");
+  if (json.contains("init_from")) s.init_from = f.Get<std::string>("init_from");
   if (json.contains("returned")) {
     for (const Json& t : f.List("returned")) {
       if (!t.is_object()) continue;

@@ -74,6 +74,9 @@ struct RunState {
   bool each_alone = false;  // or each batch is an update after all, in its turn
   // The gradients of an update's batches are summed rather than averaged. Older ones do not say.
   std::optional<bool> summed;
+  // The model that the job was started from (--init-from), which says what ids there are; empty:
+  // none. Older ones do not say.
+  std::string init_from;
 
   // Behind the last training closure that is over. Those that are not are in the manifest.
   DataPosition position;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,7 @@
 #include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/error_summary.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/shell.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset_options.h"
@@ -129,6 +132,10 @@ absl::Status JobRunner::Prepare() {
   }
   strategy_.set_learning_rate_factor(state.plateau.factor);
   state.data_fingerprint = data().fingerprint();
+  if (!resuming && !init_from_.directory.empty()) {
+    std::error_code ignored;
+    state.init_from = std::filesystem::absolute(init_from_.directory, ignored).string();
+  }
   state.batch_size = job_.train.batch_size;
   state.seed = job_.train.seed;
   state.steps_per_function = job_.train.steps_per_function;
@@ -206,13 +213,21 @@ absl::Status JobRunner::CheckResumes(const RunState& state) const {
                        static_cast<uint64_t>(job_.train.batch_size)));
   RETURN_IF_ERROR(same("train.seed", state.seed, job_.train.seed));
   RETURN_IF_ERROR(CheckResumesUpdates(state));
-  if (state.data_fingerprint != data().fingerprint()) {
-    return WrongJob(absl::StrCat(
-        job_.Where("dataset"),
-        ": the data is not what the checkpoint was trained on; wanted the same files, features, "
-        "split and seed, and --count-visits where it was given before"));
+  if (state.data_fingerprint == data().fingerprint()) return absl::OkStatus();
+  // Other ids are other data, though the files are the same.
+  if (!state.init_from.empty() && init_from_.directory.empty()) {
+    return WrongJob(
+        absl::StrCat("the job was started from a model, by whose ids its data is read; ",
+                     "wanted --init-from ", ShellQuoted(state.init_from), " again, found none"));
   }
-  return absl::OkStatus();
+  return WrongJob(absl::StrCat(
+      job_.Where("dataset"),
+      ": the data is not what the checkpoint was trained on; wanted the same files, features, ",
+      "split and seed, ",
+      state.init_from.empty()
+          ? ""
+          : absl::StrCat("the model that the job was started from, ", state.init_from, ", "),
+      "and --count-visits where it was given before"));
 }
 
 // What an update is. How much later than others it may come (`async` and `bounded`, backups), and

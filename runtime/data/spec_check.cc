@@ -516,7 +516,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
     return Invalid("wanted at least one path, found none");
   }
   if (spec.libsvm_features() < 0 || spec.libsvm_features() > kMaxBuckets) {
-    return Invalid("wanted libsvm_features of 0 to 2^48, found ", spec.libsvm_features());
+    return Invalid("dataset.feature_count: wanted 0 to 2^48, found ", spec.libsvm_features());
   }
   FillDefaults(*format, &spec);
   RETURN_IF_ERROR(format->Check(spec));

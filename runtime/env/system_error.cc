@@ -20,6 +20,9 @@ absl::Status SystemError(int error, absl::string_view action, const std::string&
     case EDQUOT:
     case EMFILE:
       return absl::ResourceExhaustedError(text);
+    case EFBIG:
+      return absl::InternalError(
+          absl::StrCat(text, ", by a limit of this process (ulimit -f) or of the file system"));
     case ENOTDIR:  // a file is where a directory should be
       return absl::FailedPreconditionError(text);
     default:

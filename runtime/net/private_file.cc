@@ -87,9 +87,14 @@ absl::Status WriteNewFile(const std::string& path, const std::string& what, cons
   const UniqueFd fd(
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return SystemError(errno, temporary);
-  const bool written =
-      write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      fchmod(fd.get(), mode) == 0 && fsync(fd.get()) == 0;
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;  // one that takes a part only does not say why, the next one does
+    done += static_cast<size_t>(n);
+  }
+  const bool written = done == text.size() && fchmod(fd.get(), mode) == 0 && fsync(fd.get()) == 0;
   const bool linked = written && link(temporary.c_str(), path.c_str()) == 0;
   const int reason = errno;
   unlink(temporary.c_str());

@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "tests/integration/jobs.h"
 
 namespace coxswain {
@@ -147,8 +149,50 @@ TEST_CASE("what cannot be printed is no success, and a file that may not grow is
                                           files.Path("generated.csv"), "'"));
   INFO(bounded.err);
   CHECK(bounded.code == 3);
-  CHECK_THAT(bounded.err, Contains("generated.csv"));
+  CHECK_THAT(bounded.err, Contains("generated.csv") && Contains("File too large"));
 }
+
+TEST_CASE("a limit of the size of files is told as that, and not as a full disk", "[cli]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  for (const char* flag : {"--report", "--checkpoint-dir", "--model-dir"}) {
+    Process process({"/bin/sh", "-c",
+                     absl::StrCat("ulimit -f 2; exec '", kProgram, "' train '", job,
+                                  "' --in-process ", flag, " '", files.Path("out"), "'")});
+    const auto result = process.Wait();
+    INFO(flag << ": " << result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains(flag) && Contains("File too large") && Contains("ulimit -f") &&
+                               !Contains("No space left"));
+  }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they map terabytes
+TEST_CASE("memory that cannot be had is an error, and no abort", "[cli]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  // The coordinator counts how often each of the ids occurs: 2 GiB.
+  const auto train = [&](int64_t mib) {
+    return Run(
+        {"/bin/sh", "-c",
+         absl::StrCat(
+             "ulimit -c 0; ulimit -v ", mib * 1024, "; exec '", kProgram, "' train '", job,
+             "' --in-process --set features.user.oov_buckets=268435456 --set model.dim=2048")});
+  };
+  // It says how much address space its threads take, which goes by the cores.
+  const std::string needs = train(400).err;
+  int64_t for_threads = 0;
+  const size_t at = needs.find("needs ");
+  REQUIRE(at != std::string::npos);
+  REQUIRE(absl::SimpleAtoi(needs.substr(at + 6, needs.find(' ', at + 6) - at - 6), &for_threads));
+  const auto result = train(for_threads + 200);
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 3);
+  // With room for what so many threads never take it is the table's memory.
+  CHECK_THAT(result.err, Contains("error: ") &&
+                             (Contains("out of memory") || Contains("Cannot allocate memory")));
+}
+#endif
 
 TEST_CASE("a cluster that cannot be reached ends with code 4 and names who is missing", "[cli]") {
   const DataFiles files;

@@ -45,6 +45,33 @@ void CheckLearned(const nlohmann::json& report) {
   CHECK(Sum(VariableOf(report, "user_bias"), "rows") == 30);
 }
 
+TEST_CASE("hash tables: export and table stat show the rows that there are, not free places",
+          "[hash]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), checkpoints = files.Path("checkpoints");
+  const auto trained =
+      Coxswain(With({"train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints,
+                     "--set", "train.epochs=4", "--set", "tables.user.hash_table.max_rows=12"},
+                    kHashed));
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto exported = Coxswain({"export", "--checkpoint-dir", checkpoints, "--to", "npz",
+                                  "--variables", "user", "--out", files.Path("user.npz")});
+  INFO(exported.err);
+  REQUIRE(exported.code == 0);
+  const auto json = Coxswain({"table", "stat", "user", "--checkpoint-dir", checkpoints, "--json"});
+  INFO(json.err);
+  REQUIRE(json.code == 0);
+  const nlohmann::json stat = nlohmann::json::parse(json.out)[0];
+  const auto rows = stat["rows"].get<int64_t>();
+  CHECK(rows <= 12);
+  CHECK(stat["shape"] == nlohmann::json({rows, 4}));
+  const std::string shown = absl::StrCat("user  f32[", rows, ",4], ", rows, " rows");
+  CHECK(exported.out == shown + "\n");
+  CHECK_THAT(Coxswain({"table", "stat", "user", "--checkpoint-dir", checkpoints}).out,
+             Catch::StartsWith(shown + ", "));
+}
+
 TEST_CASE("hash tables: a job on names without a vocabulary learns, is saved and evaluated",
           "[hash]") {
   const DataFiles files;

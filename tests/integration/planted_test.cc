@@ -134,9 +134,14 @@ TEST_CASE("generate tells what is wrong with its flags and keeps what is there",
     return result.err;
   };
   CHECK_THAT(failed({"ratings", "--out", path, "--rows", "1.5"}),
-             Contains("--rows: wanted a whole number of at least 1, found 1.5"));
+             Contains("--rows: wanted a whole number of 1 to 9007199254740992, found 1.5"));
+  CHECK_THAT(failed({"ratings", "--out", path, "--rows", "1e99"}),
+             Contains("--rows: wanted a whole number of 1 to 9007199254740992, found 1e+99"));
   CHECK_THAT(failed({"ratings", "--out", path, "--rows", "10", "--users", "0"}),
-             Contains("--users: wanted a whole number of at least 1, found 0"));
+             Contains("--users: wanted a whole number of 1 to ") && Contains(", found 0"));
+  CHECK_THAT(failed({"ratings", "--out", "-", "--rows", "10"}),
+             Contains("--out: wanted a file's name, found '-'"));
+  CHECK_FALSE(std::filesystem::exists("-"));
   CHECK_THAT(failed({"criteo", "--out", path}), Contains("--rows is required"));
   CHECK_THAT(failed({"criterion", "--out", path}), Contains("did you mean") && Contains("criteo"));
   CHECK_THAT(failed({"criteo", "--out", path, "--rows", "10", "--users", "3"}),

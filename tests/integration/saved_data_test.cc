@@ -163,6 +163,42 @@ TEST_CASE("a feature that was given another name goes on with its values' rows",
   CHECK_THAT(wrong.err, Contains("--init-map usr=person: wanted") && Contains("has no \"usr\""));
 }
 
+TEST_CASE(
+    "a job that was started from a model is resumed with it, and asks for it where it is not given",
+    "[model][warm-start]") {
+  const DataFiles files;
+  const std::string job = WriteJob(files, kFactors), model = files.Path("a model"),
+                    checkpoints = files.Path("checkpoints");
+  Train(job, model);
+  std::string day = kHeader;
+  for (int user = 20; user < 40; ++user) {
+    absl::StrAppend(&day, "u", user, ",i1,", 1 + user % 3, ",", user, "\n");
+  }
+  files.Write("train.csv", day);
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = {
+        "train", job, "--in-process", "--quiet", "--checkpoint-dir", checkpoints};
+    command.insert(command.end(), more.begin(), more.end());
+    return Coxswain(command);
+  };
+  const auto begun = train({"--init-from", model, "--set", "train.epochs=1"});
+  INFO(begun.err);
+  REQUIRE(begun.code == 0);
+  const auto without = train({"--resume", "--set", "train.epochs=2"});
+  CHECK(without.code == 2);
+  CHECK_THAT(without.err, Contains("cannot resume: the job was started from a model") &&
+                              Contains("--init-from '" + model + "'") && !Contains("split"));
+  const auto with = train({"--resume", "--set", "train.epochs=2", "--init-from", model});
+  INFO(with.err);
+  CHECK(with.code == 0);
+  // The data is to blame where it is other data.
+  files.Write("train.csv", day + "u20,i2,3,20\n");
+  const auto other = train({"--resume", "--set", "train.epochs=3", "--init-from", model});
+  CHECK(other.code == 2);
+  CHECK_THAT(other.err, Contains("the data is not what the checkpoint was trained on") &&
+                            Contains("that the job was started from, " + model));
+}
+
 TEST_CASE("training from a directory without a model is refused before it begins, with exit code 2",
           "[model][warm-start]") {
   const DataFiles files;

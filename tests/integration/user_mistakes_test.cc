@@ -222,6 +222,42 @@ TEST_CASE("checkpoints and reports do not go into a saved model", "[files]") {
   }
 }
 
+TEST_CASE("sizes that no machine holds are told before training, with the key", "[cli]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, "model: {kind: mlp}\nlabel: {column: label}\n");
+  const auto told = [&](const std::vector<std::string>& sets) {
+    std::vector<std::string> command = {"train", job, "--in-process"};
+    for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
+    const auto result = Coxswain(command);
+    CAPTURE(sets, result.out);
+    CHECK(result.code == 2);
+    return result.err;
+  };
+  CHECK_THAT(told({"features.color.oov_buckets=1000000000000"}),
+             Contains("features.color.oov_buckets: wanted integer 0..268435456; found"));
+  // What a layer makes of a batch.
+  CHECK_THAT(told({"model.hidden=[1048576]", "train.batch_size=16777216"}),
+             Contains("train.batch_size: batches of 16777216 times the 1048576 of the variable "
+                      "'deep/layer_0/kernel'; wanted at most 1099511627776 numbers"));
+  CHECK_THAT(told({"model.hidden=[65537]", "model.classes=16777216",
+                   "loss.kind=softmax_cross_entropy", "train.batch_size=1"}),
+             Contains("model: the variable 'deep/layer_1/kernel' would be [65537,16777216]"));
+  // Rows that only the data tells.
+  files.Write("many.libsvm", "1 4000000000:1 7:1\n0 8:1\n1 9:1\n0 7:1\n");
+  const auto many =
+      Coxswain({"train",
+                files.Write("many.yaml",
+                            "dataset: {format: libsvm, path: many.libsvm}\n"
+                            "features: [{name: features, kind: categorical, dim: 512}]\n"
+                            "model: {kind: mlp}\n"),
+                "--in-process"});
+  INFO(many.err);
+  CHECK(many.code == 2);
+  CHECK_THAT(many.err,
+             Contains("many.yaml:2:12: features.features: the table 'features' would have "
+                      "4000000000 rows of 512 numbers"));
+}
+
 TEST_CASE("a model does not go where a job removes it, nor into another model", "[files]") {
   const DataFiles files;
   const std::string job = WriteMatrixFactorization(files), model = files.Path("model"),

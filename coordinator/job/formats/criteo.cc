@@ -1,6 +1,7 @@
 // format: criteo
 #include "runtime/data/criteo.h"
 #include "coordinator/job/formats/job_formats.h"
+#include "coordinator/job/size_limits.h"
 
 namespace coxswain::job {
 namespace {
@@ -14,7 +15,8 @@ constexpr SchemaKey kKeys[] = {
         "hash_buckets", "100000",
         "number of ids into which each of `C1`..`C26` that `features` does not list is "
         "hashed; 0: 64 bits, for hash tables")
-        .Min(0),
+        .Min(0)
+        .Max(kMostBuckets),
 };
 
 void ReadCriteo(const JobReader& reader, const SectionView& view) {

@@ -1,6 +1,7 @@
 // format: libsvm
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/formats/job_formats.h"
+#include "coordinator/job/size_limits.h"
 
 namespace coxswain::job {
 namespace {
@@ -14,7 +15,8 @@ constexpr SchemaKey kKeys[] = {
         "indices are 1..n, and are the values of a feature named `features`; 0: n is the "
         "largest one in the files")
         .Into("libsvm_features")
-        .Min(0),
+        .Min(0)
+        .Max(kMostBuckets),
     Field<proto::DatasetSpec>(kBool, "zero_based", "false", "indices are 0..n-1"),
 };
 

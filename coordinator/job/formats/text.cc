@@ -1,6 +1,7 @@
 // format: text
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/formats/job_formats.h"
+#include "coordinator/job/size_limits.h"
 #include "runtime/data/skip_gram.h"
 
 namespace coxswain::job {
@@ -18,7 +19,8 @@ constexpr SchemaKey kKeys[] = {
         .Min(1),
     Field<TextOptions>(kInt, "max_size", "0",
                        "number of words that stay, the most frequent ones; 0: all")
-        .Min(0),
+        .Min(0)
+        .Max(kMostOfAList),
     Field<TextOptions>(
         kReal, "subsample", "0.001",
         "places of frequent words are left out, others in each epoch: where a word is the "

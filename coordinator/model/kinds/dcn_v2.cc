@@ -3,6 +3,7 @@
 // make products of features of ever higher degree, and hidden layers stand behind them ("stacked")
 // or beside them ("parallel"). With a rank r, W_l = U_l V_l of r columns and rows.
 #include "absl/strings/str_cat.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
@@ -45,7 +46,8 @@ constexpr auto kKeys = job::KeyList(
     job::Key<&DcnOptions::rank>("rank", "0",
                                 "of the cross layers' matrices, as products of two narrow ones; 0: "
                                 "whole matrices")
-        .Min(0),
+        .Min(0)
+        .Max(job::kMostWidth),
     job::Key<&DcnOptions::structure>("structure", "stacked",
                                      "hidden layers on what the cross layers make of the features, "
                                      "or beside it on the features themselves"),

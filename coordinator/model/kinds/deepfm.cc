@@ -1,6 +1,7 @@
 // DeepFM (Guo et al., 2017): a linear part, the sum of the products of all pairs of vectors, and
 // layers on the same vectors. A number's vector is one of its own times the number.
 #include "coordinator/job/model_features.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/product_features.h"
 #include "coordinator/model/kinds/shared_keys.h"
@@ -25,7 +26,8 @@ constexpr auto kKeys = job::KeyList(
     job::Key<&DeepFmOptions::dim>(
         "dim", "16",
         "width of every embedding, and of the vector that each number is multiplied with")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
     FeaturesKey<&DeepFmOptions::features>(), HiddenKey<&DeepFmOptions::hidden>(),
     StyleKeys<&DeepFmOptions::style>());
 

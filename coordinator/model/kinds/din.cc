@@ -5,6 +5,7 @@
 // an interest is. The history's vectors are those of the item's table.
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_features.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
@@ -29,7 +30,8 @@ constexpr auto kKeys = job::KeyList(
     FeaturesKey<&DinOptions::features>(),
     job::Key<&DinOptions::attention>(
         "attention", "[36]", "widths of the hidden layers that weigh what is in the history")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
     HiddenKey<&DinOptions::hidden>(), StyleKeys<&DinOptions::style>());
 
 class Din : public LabelledModel {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coordinator/job/model_features.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/product_features.h"
 #include "coordinator/model/kinds/shared_keys.h"
@@ -23,15 +24,18 @@ struct DlrmOptions {
 constexpr auto kKeys = job::KeyList(
     job::Key<&DlrmOptions::dim>(
         "dim", "16", "width of every embedding, and of what the bottom layers make of the numbers")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
     FeaturesKey<&DlrmOptions::features>(),
     job::Key<&DlrmOptions::bottom>(
         "bottom", "[512, 256]",
         "widths of the hidden layers on the numbers; a layer of `dim` follows")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
     job::Key<&DlrmOptions::top>(
         "top", "[512, 256]", "widths of the hidden layers on the products of all pairs of vectors")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
     StyleKeys<&DlrmOptions::style>());
 
 class Dlrm : public LabelledModel {

@@ -5,6 +5,7 @@
 
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_features.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
@@ -37,7 +38,8 @@ constexpr job::SchemaKey kKeys[] = {
     job::Key<&FactorizationOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
     job::Key<&FactorizationOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
     job::Key<&FactorizationOptions::dim>("dim", "32", "width of the user's and the item's vector")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
     job::Key<&FactorizationOptions::biases>(
         "biases", "true", "a number for each user, each item and all ratings is added"),
 };

@@ -8,6 +8,7 @@
 //   user = norm(x) of the last e; zeros of a user who had nothing
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_features.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/item_model.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
@@ -31,13 +32,16 @@ constexpr job::SchemaKey kKeys[] = {
         "history", nullptr,
         "what the user had: a feature of kind `history` with `by` and `max_values`, which is the "
         "longest sequence; the item is what it is of"),
-    job::Key<&SasrecOptions::dim>("dim", "32", "width of the user's and the item's vector").Min(1),
+    job::Key<&SasrecOptions::dim>("dim", "32", "width of the user's and the item's vector")
+        .Min(1)
+        .Max(job::kMostWidth),
     job::Key<&SasrecOptions::blocks>("blocks", "2", "number of blocks of attention and layers")
         .Min(1)
         .Max(64),
     job::Key<&SasrecOptions::heads>("heads", "1",
                                     "runs of a vector's numbers that attend by themselves")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
     DropoutKey<&SasrecOptions::dropout>(),
 };
 

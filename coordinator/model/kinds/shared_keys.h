@@ -10,6 +10,7 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/model_parts.h"
 
 namespace coxswain::model {
@@ -21,14 +22,17 @@ constexpr job::SchemaKey FeaturesKey() {
 
 template <auto Member>
 constexpr job::SchemaKey HiddenKey() {
-  return job::Key<Member>("hidden", "[128, 64]", "widths of the hidden layers").Min(1);
+  return job::Key<Member>("hidden", "[128, 64]", "widths of the hidden layers")
+      .Min(1)
+      .Max(job::kMostWidth);
 }
 
 template <auto Member>
 constexpr job::SchemaKey TowerKey() {
   return job::Key<Member>("tower", "[32]",
                           "widths of each task's own hidden layers, which a last one follows")
-      .Min(1);
+      .Min(1)
+      .Max(job::kMostWidth);
 }
 
 template <auto... Member>
@@ -85,7 +89,8 @@ template <auto Member>
 constexpr job::SchemaKey ClassesKey() {
   return job::Key<Member>("classes", "1",
                           "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
-      .Min(1);
+      .Min(1)
+      .Max(job::kMostClasses);
 }
 
 // Completes the features that are put side by side below hidden layers: a list that is not given is

@@ -10,6 +10,7 @@
 
 #include "absl/algorithm/container.h"
 #include "coordinator/job/model_features.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/item_catalogue.h"
 #include "coordinator/model/item_model.h"
 #include "coordinator/model/kinds/kind_list.h"
@@ -46,7 +47,8 @@ constexpr job::SchemaKey kUserKeys[] = {
         "hidden", "[]",
         "widths of layers on the features' vectors, put side by side; a linear layer to "
         "`model.dim` follows. None: the vectors are added up")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
 };
 constexpr job::SchemaSection kUser = {"model.user", "", kUserKeys};
 
@@ -57,7 +59,9 @@ constexpr job::SchemaKey kItemKeys[] = {
         "features", "",
         "what describes the item, in addition to its id: columns of tables that are joined by it "
         "(`dataset.join`), see [below](#items-with-features)"),
-    job::Key<&ItemOptions::hidden>("hidden", "[]", "as in `model.user`").Min(1),
+    job::Key<&ItemOptions::hidden>("hidden", "[]", "as in `model.user`")
+        .Min(1)
+        .Max(job::kMostWidth),
     job::Key<&ItemOptions::bias>("bias", "true", "a number for each item is added to its score"),
 };
 constexpr job::SchemaSection kItem = {"model.item", "", kItemKeys};
@@ -66,7 +70,8 @@ constexpr auto kKeys = job::KeyList(
     job::Key<&TwoTowerOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
     job::Key<&TwoTowerOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
     job::Key<&TwoTowerOptions::dim>("dim", "32", "width of the user's and the item's vector")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostWidth),
     job::Key<&TwoTowerOptions::normalize>("normalize", "false",
                                           "both vectors are scaled to length 1"),
     ExampleStyleKeys<&TwoTowerOptions::style>());

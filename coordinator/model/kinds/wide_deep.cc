@@ -1,5 +1,6 @@
 // Wide and deep (Cheng et al., 2016): a linear part, and one with hidden layers.
 #include "coordinator/job/model_features.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
@@ -30,7 +31,9 @@ constexpr job::SchemaSection kWide = {"model.wide", "", kWideKeys};
 constexpr job::SchemaKey kDeepKeys[] = {
     job::Key<&DeepOptions::features>("features", "=all features",
                                      "what the layers see: embeddings and numbers, side by side"),
-    job::Key<&DeepOptions::hidden>("hidden", "[128, 64]", "widths of the layers").Min(1),
+    job::Key<&DeepOptions::hidden>("hidden", "[128, 64]", "widths of the layers")
+        .Min(1)
+        .Max(job::kMostWidth),
 };
 constexpr job::SchemaSection kDeep = {"model.deep", "", kDeepKeys};
 

@@ -8,6 +8,7 @@
 // Negatives are products of matrices over the distinct centres, not over the pairs.
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/loss_kind.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
 #include "coordinator/model/model_parts.h"
 #include "coordinator/model/sampling.h"
@@ -21,7 +22,9 @@ struct Word2VecOptions {
 };
 
 constexpr job::SchemaKey kKeys[] = {
-    job::Key<&Word2VecOptions::dim>("dim", "100", "width of a word's vector").Min(1),
+    job::Key<&Word2VecOptions::dim>("dim", "100", "width of a word's vector")
+        .Min(1)
+        .Max(job::kMostWidth),
 };
 
 struct SkipGramLoss {

@@ -2,6 +2,7 @@
 //   mean_n -log s(x_i - x_n)
 // x being scores and s the sigmoid; over those n that the example does not have itself.
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/losses/loss_list.h"
 #include "coordinator/model/losses/ranking_parts.h"
 
@@ -11,7 +12,8 @@ namespace {
 constexpr job::SchemaKey kKeys[] = {
     job::Key<&job::SamplingSpec::negatives>(
         "negatives", "128", "items drawn for each step; all examples of its batch share them")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostNegatives),
     job::Key<&job::SamplingSpec::distribution>("distribution", "uniform", "how they are drawn"),
     DistortionKey(),
     TemperatureKey<&job::SamplingSpec::temperature>(),

@@ -4,6 +4,7 @@
 //   sum_{l_i > l_j} |dNDCG_ij| log(1 + e^(-sigma (s_i - s_j)))
 //
 // kernels/ranking_losses.cc has the weights in full.
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/losses/loss_list.h"
 #include "coordinator/model/losses/query_loss.h"
 #include "coxswain/function_builder.h"
@@ -20,7 +21,8 @@ constexpr job::SchemaKey kKeys[] = {
     job::Key<&LambdaRankOptions::sigma>("sigma", "1", "how steep the loss of a pair is").Above(0),
     job::Key<&LambdaRankOptions::truncate>(
         "truncate", "0", "only the first so many places of a query count for NDCG; 0: all")
-        .Min(0),
+        .Min(0)
+        .Max(job::kMostOfAList),
 };
 
 class LambdaRank : public QueryLoss {

@@ -1,5 +1,6 @@
 // -log s(u v) - k / N sum_n log s(-u_n v), s being the sigmoid: a pair against N words that are
 // drawn by their counts and count as k (Mikolov et al., 2013).
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/losses/loss_list.h"
 
 namespace coxswain::model {
@@ -8,7 +9,8 @@ namespace {
 constexpr job::SchemaKey kKeys[] = {
     job::Key<&job::SamplingSpec::negatives>(
         "negatives", "128", "words drawn for each step; all pairs of its batch share them")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostNegatives),
     job::Key<&job::SamplingSpec::negatives_per_pair>(
         "negatives_per_pair", "5",
         "number of negatives that they count as, together, for each pair")

@@ -1,6 +1,7 @@
 // -log(e^s / (e^s + sum_n e^s_n / (N p(n)))): the softmax over all items, its sum estimated by N
 // that are drawn with probabilities p.
 #include "coordinator/job/job_sections.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/losses/loss_list.h"
 #include "coordinator/model/losses/ranking_parts.h"
 
@@ -10,7 +11,8 @@ namespace {
 constexpr job::SchemaKey kKeys[] = {
     job::Key<&job::SamplingSpec::negatives>(
         "negatives", "1024", "items drawn for each step; all examples of its batch share them")
-        .Min(1),
+        .Min(1)
+        .Max(job::kMostNegatives),
     job::Key<&job::SamplingSpec::distribution>("distribution", "uniform",
                                                "how they are drawn; the loss is corrected for it"),
     DistortionKey(),

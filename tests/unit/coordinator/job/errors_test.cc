@@ -101,11 +101,11 @@ TEST_CASE("a wrong type tells what was wanted and what was found") {
         "logistic_regression, dlrm, deepfm, word2vec, linear_regression, dcn_v2, din, "
         "shared_bottom, mmoe, sasrec; found the text 'two_towers'; did you mean 'two_tower'?");
   CHECK(Changed(kTable, "wide_deep}", "mlp, hidden: [3, -1]}") ==
-        "job.yaml:7:32: model.hidden.1: wanted integer >= 1; found '-1'");
+        "job.yaml:7:32: model.hidden.1: wanted integer 1..1048576; found '-1'");
   for (const char* bytes : {"8MB/s", "MiB", "1e300GiB", "-1KiB", "nanMiB", "8 Mib"}) {
     CHECK_THAT(
         Changed(kTower, "path: packages.csv", absl::StrCat("path: a.csv\n  memory: ", bytes)),
-        Catch::Contains("dataset.memory: wanted bytes >= 1, such as 512MiB; found ") &&
+        Catch::Contains("dataset.memory: wanted bytes 1..1024TiB, such as 512MiB; found ") &&
             Catch::Contains(bytes));
   }
 }
