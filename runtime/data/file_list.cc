@@ -1,6 +1,7 @@
+// Directories and patterns; the files of one path; those of a data set.
 #include "runtime/data/file_list.h"
 
-#include <glob.h>
+#include <fnmatch.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -22,6 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool IsPattern(const std::string& text) { return text.find_first_of("*?[") != std::string::npos; }
+
 struct Listed {
   std::vector<std::string> files;
   int64_t directories = 0;  // in the same place, which are not read
@@ -38,6 +41,16 @@ std::string NotRead(int64_t directories) {
                       " not read; wanted one path for each, or a pattern such as 'DIR/*/*.csv'");
 }
 
+// Who may not read it has named a wrong one; other errors may be gone the next time.
+absl::Status CannotList(const std::string& directory, const std::error_code& error,
+                        absl::string_view wanted_by) {
+  const std::string text =
+      absl::StrCat(wanted_by, directory, ": cannot be listed: ", error.message());
+  return error == std::errc::permission_denied || error == std::errc::operation_not_permitted
+             ? absl::PermissionDeniedError(text)
+             : absl::UnavailableError(text);
+}
+
 absl::StatusOr<Listed> InDirectory(const std::string& path) {
   Listed listed;
   std::error_code error;
@@ -50,9 +63,7 @@ absl::StatusOr<Listed> InDirectory(const std::string& path) {
       listed.files.push_back(it->path().string());
     }
   }
-  if (error) {
-    return absl::UnavailableError(absl::StrCat(path, ": cannot be listed: ", error.message()));
-  }
+  if (error) return CannotList(path, error, "");
   if (listed.files.empty()) {
     return absl::NotFoundError(
         absl::StrCat(path, ": wanted a file, found a directory without any",
@@ -63,22 +74,84 @@ absl::StatusOr<Listed> InDirectory(const std::string& path) {
   return listed;
 }
 
+// Of "a\\b": "ab".
+std::string WithoutEscapes(const std::string& text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 1 < text.size()) ++i;
+    plain.push_back(text[i]);
+  }
+  return plain;
+}
+
+// The names that a pattern matches. glob() leaves out what lies in directories that it cannot read,
+// and a data set would be smaller than it is without a word.
+class Matcher {
+ public:
+  explicit Matcher(const std::string& pattern) : pattern_(pattern) {
+    for (const fs::path& part : fs::path(pattern)) parts_.push_back(part.string());
+  }
+
+  // Sorted.
+  absl::StatusOr<std::vector<fs::path>> Matches() {
+    RETURN_IF_ERROR(Below(fs::path(), 0));
+    std::sort(found_.begin(), found_.end(),
+              [](const fs::path& a, const fs::path& b) { return a.native() < b.native(); });
+    return std::move(found_);
+  }
+
+ private:
+  absl::Status Below(const fs::path& directory, size_t part) {
+    if (part == parts_.size()) return Add(directory);
+    if (!IsPattern(parts_[part])) {
+      return Below(directory / WithoutEscapes(parts_[part]), part + 1);
+    }
+    std::error_code error;
+    std::vector<std::string> names;
+    for (fs::directory_iterator it(directory.empty() ? "." : directory, error), end;
+         !error && it != end; it.increment(error)) {
+      names.push_back(it->path().filename().string());
+    }
+    if (error && !IsNothing(error)) return Cannot(directory, error);
+    for (const std::string& name : names) {
+      if (fnmatch(parts_[part].c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+      RETURN_IF_ERROR(Below(directory / name, part + 1));
+    }
+    return absl::OkStatus();
+  }
+
+  // If it is there, as what comes behind the last wildcard need not be.
+  absl::Status Add(const fs::path& path) {
+    std::error_code error;
+    const bool there = fs::exists(fs::symlink_status(path, error));
+    if (there) found_.push_back(path);
+    return there || IsNothing(error) ? absl::OkStatus() : Cannot(path.parent_path(), error);
+  }
+
+  static bool IsNothing(const std::error_code& error) {
+    return !error || error == std::errc::no_such_file_or_directory ||
+           error == std::errc::not_a_directory;
+  }
+  absl::Status Cannot(const fs::path& directory, const std::error_code& error) const {
+    return CannotList(directory.empty() ? "." : directory.string(), error,
+                      absl::StrCat(pattern_, ": "));
+  }
+
+  const std::string pattern_;
+  std::vector<std::string> parts_;
+  std::vector<fs::path> found_;
+};
+
 absl::StatusOr<Listed> Matches(const std::string& pattern) {
-  glob_t found = {};
-  const int code = glob(pattern.c_str(), 0, nullptr, &found);
+  ASSIGN_OR_RETURN(const std::vector<fs::path> found, Matcher(pattern).Matches());
   Listed listed;
-  for (size_t i = 0; code == 0 && i < found.gl_pathc; ++i) {
-    const fs::path path = found.gl_pathv[i];
+  for (const fs::path& path : found) {
     std::error_code ignored;
     if (!fs::is_directory(path, ignored)) {
       listed.files.push_back(path.string());
     } else if (Counts(path)) {
       ++listed.directories;
     }
-  }
-  globfree(&found);
-  if (code != 0 && code != GLOB_NOMATCH) {
-    return absl::UnavailableError(absl::StrCat(pattern, ": its files cannot be listed"));
   }
   if (listed.files.empty()) {
     return absl::NotFoundError(absl::StrCat(
@@ -89,7 +162,7 @@ absl::StatusOr<Listed> Matches(const std::string& pattern) {
 }
 
 absl::StatusOr<Listed> List(const std::string& path) {
-  const bool pattern = path.find_first_of("*?[") != std::string::npos;
+  const bool pattern = IsPattern(path);
   std::error_code ignored;
   const bool remote = env::IsRemotePath(path);
   if (!remote && fs::is_directory(path, ignored)) return InDirectory(path);

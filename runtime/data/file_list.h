@@ -13,7 +13,9 @@ namespace coxswain::data {
 // '.' or '_', sorted by name; of a pattern ('*', '?', '[...]') those that it matches, sorted. A
 // path that is a file stands for that whatever characters it has; one that does not exist and is no
 // pattern stays, for who opens it to tell. Errors: NotFound for a pattern or a directory without a
-// file; InvalidArgument for a pattern with "**".
+// file; PermissionDenied, or Unavailable for other errors of the system, for a directory that
+// cannot be read, be it one of several that a pattern looks into; InvalidArgument for a pattern
+// with "**".
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path);
 
 // The spec with the files in place of its paths. Done by the one that all others get the spec from:

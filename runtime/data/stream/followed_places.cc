@@ -51,6 +51,10 @@ class LocalPlace final : public FollowedPlace {
     std::vector<ListedFile> listed;
     const absl::StatusOr<std::vector<std::string>> files = ListFiles(path_);
     if (absl::IsNotFound(files.status())) return listed;
+    // That may pass, as all that keeps a directory from being read for a while.
+    if (absl::IsPermissionDenied(files.status())) {
+      return absl::UnavailableError(files.status().message());
+    }
     RETURN_IF_ERROR(files.status());
     std::error_code error;
     // The directory itself: it is not there at the moment.

@@ -1,7 +1,10 @@
 #include "runtime/data/file_list.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,6 +39,71 @@ TEST_CASE("file list: files, directories and patterns, sorted by name") {
   std::filesystem::create_directory(files.Path("e"));
   CHECK_THAT(std::string(ListFiles(files.Path("e")).status().message()),
              Contains("found a directory without any"));
+}
+
+TEST_CASE("file list: a pattern matches what the shell's does") {
+  DataFiles files;
+  namespace fs = std::filesystem;
+  fs::create_directories(files.Path("d/.hidden"));
+  fs::create_directories(files.Path("e"));
+  for (const char* name : {"d/a.csv", "d/.hidden/a.csv", "e/_a.csv", "e/b*.csv", "c.csv"}) {
+    files.Write(name, "x\n1\n");
+  }
+  fs::create_symlink(files.Path("gone"), files.Path("e/dangling.csv"));
+  const auto list = [&](const std::string& name) { return ListFiles(files.Path(name)).value(); };
+  CHECK(list("*/a.csv") == Strings{files.Path("d/a.csv")});
+  CHECK(list("?/*") == Strings{files.Path("d/a.csv"), files.Path("e/_a.csv"),
+                               files.Path("e/b*.csv"), files.Path("e/dangling.csv")});
+  CHECK(list("?/b\\*.csv") == Strings{files.Path("e/b*.csv")});
+  CHECK(list("[!d]/../?/a\\.csv") == Strings{files.Path("e/../d/a.csv")});
+  CHECK(list("*//a.csv") == Strings{files.Path("d/a.csv")});
+}
+
+// The superuser may read anything: somebody else for as long as `look` takes. False: it cannot be.
+bool AsNobody(const std::function<void()>& look) {
+  const bool superuser = geteuid() == 0;
+  if (superuser && seteuid(65534) != 0) return false;
+  look();
+  if (superuser) REQUIRE(seteuid(0) == 0);
+  return true;
+}
+
+TEST_CASE("file list: a directory that cannot be read is an error, not a directory without files") {
+  DataFiles files;
+  namespace fs = std::filesystem;
+  using fs::perms;
+  fs::permissions(files.Path(""), perms::all);
+  for (const char* name : {"days/1", "days/2"}) {
+    fs::create_directories(files.Path(name));
+    files.Write(absl::StrCat(name, "/a.csv"), "x\n1\n");
+  }
+  // May not be listed; may not even be looked into.
+  for (const perms left :
+       {perms::owner_exec | perms::group_exec | perms::others_exec, perms::none}) {
+    fs::permissions(files.Path("days/2"), left);
+    for (const char* path : {"days/*/*.csv", "days/*/a.csv", "days/2"}) {
+      absl::Status listed;
+      if (!AsNobody([&] { listed = ListFiles(files.Path(path)).status(); })) return;
+      CAPTURE(path, listed.ToString());
+      if (left != perms::none && absl::EndsWith(path, "*/a.csv")) {
+        CHECK(listed.ok());  // it need not be listed
+        continue;
+      }
+      CHECK(absl::IsPermissionDenied(listed));
+      CHECK_THAT(std::string(listed.message()),
+                 Contains(files.Path("days/2: cannot be listed: Permission denied")));
+    }
+  }
+  fs::permissions(files.Path("days/2"), perms::all);
+  // Nor is what has come to nothing passed over.
+  fs::create_symlink("loop", files.Path("days/loop"));
+  const absl::Status listed = ListFiles(files.Path("days/*/*.csv")).status();
+  CHECK(absl::IsUnavailable(listed));
+  CHECK_THAT(std::string(listed.message()), Contains(files.Path("days/loop: cannot be listed: ")));
+  // A link to nothing matches nothing.
+  fs::remove(files.Path("days/loop"));
+  fs::create_symlink("gone", files.Path("days/dangling"));
+  CHECK(ListFiles(files.Path("days/*/*.csv")).value().size() == 2);
 }
 
 TEST_CASE("file list: directories beside or in place of files are told, and ** is refused") {
