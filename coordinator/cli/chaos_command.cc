@@ -23,6 +23,7 @@
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/outputs.h"
 #include "coordinator/local/local_tasks.h"
 #include "nlohmann/json.hpp"
@@ -98,9 +99,7 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
                           const job::JobSpec& job) {
   std::vector<CommandInput> inputs = InputsOf(job);
   inputs.push_back({"the schedule of faults", flags.chaos});
-  if (!flags.where.cluster_file.empty()) {
-    inputs.push_back({"the cluster file", flags.where.cluster_file});
-  }
+  AddInputsOf(flags.where, &inputs);
   RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kReport, inputs));
   const NamedPath report{"--report", report_file}, directory{"--chaos-dir", flags.chaos_dir};
   RETURN_IF_ERROR(CheckNotUnderFile(directory, report));

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "coordinator/cli/eval_follow_command.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/held_out.h"
+#include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/open_model.h"
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/report_output.h"
@@ -43,8 +45,13 @@ void Note(const std::string& text) {
   if (!text.empty()) std::fprintf(stderr, "note: %s\n", text.c_str());
 }
 
-absl::Status CheckEvalReport(const std::string& path, const job::JobSpec& job) {
-  RETURN_IF_ERROR(CheckOutputFile("--report", path, OutputKind::kReport, InputsOf(job)));
+absl::Status CheckEvalReport(const std::string& path, const EvalFlags& flags,
+                             const job::JobSpec& job) {
+  if (path.empty()) return absl::OkStatus();
+  std::vector<CommandInput> inputs = InputsOf(job);
+  for (CommandInput& origin : OriginsOf(flags.from)) inputs.push_back(std::move(origin));
+  AddInputsOf(flags.where, &inputs);
+  RETURN_IF_ERROR(CheckOutputFile("--report", path, OutputKind::kReport, inputs));
   return CheckOutsideSaved({"--report", path});
 }
 
@@ -84,7 +91,7 @@ int Eval(const EvalFlags& flags) {
   auto job = ReadEvaluatedJob(flags.job, kept, flags.overrides, KeptAs(flags.from));
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
   if (absl::Status s = CheckPartKey(*job, flags.overrides); !s.ok()) return Complain(s);
-  if (absl::Status s = CheckEvalReport(report_output->file(), *job); !s.ok()) {
+  if (absl::Status s = CheckEvalReport(report_output->file(), flags, *job); !s.ok()) {
     return Complain(s);
   }
   auto model = OpenModel(*std::move(job), flags.from, flags.where);

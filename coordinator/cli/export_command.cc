@@ -15,7 +15,6 @@
 #include "coordinator/export/export_format.h"
 #include "coordinator/export/onnx_export.h"
 #include "coordinator/model/saved_inputs.h"
-#include "coordinator/model/saved_model.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
@@ -33,15 +32,9 @@ absl::Status CheckOut(const ExportFlags& flags) {
   RETURN_IF_ERROR(CheckOutsideSaved({"--out", flags.out}));
   std::error_code error;
   const auto format = exporter::FindExportFormat(flags.to);  // none: onnx
-  if ((format.ok() && (*format)->makes_directory()) ||
-      std::filesystem::is_directory(flags.out, error))
-    return absl::OkStatus();
-  const auto job = model::ReadKeptJob(KeptIn(flags.from), KeptAs(flags.from));
-  const auto info = model::ReadModelInfo(KeptIn(flags.from), KeptAs(flags.from));
-  std::vector<CommandInput> inputs;
-  if (job.ok()) inputs = InputsOf(*job);  // of a program's nobody knows what it was made of
-  if (info.ok()) inputs.push_back({"the job file", info->job_file});
-  return CheckOutputFile("--out", flags.out, OutputKind::kForced, inputs);
+  const bool directory = format.ok() && (*format)->makes_directory();
+  if (directory || std::filesystem::is_directory(flags.out, error)) return absl::OkStatus();
+  return CheckOutputFile("--out", flags.out, OutputKind::kForced, OriginsOf(flags.from));
 }
 
 absl::Status RunOnnx(const ExportFlags& flags, const SavedFlags& from) {

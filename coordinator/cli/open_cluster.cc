@@ -35,6 +35,14 @@ absl::Status CheckDaemons() {
 
 }  // namespace
 
+void AddInputsOf(const Where& where, std::vector<CommandInput>* inputs) {
+  const auto add = [inputs](const char* what, const std::string& path) {
+    if (!path.empty()) inputs->push_back({what, path});
+  };
+  add("the cluster file", where.cluster_file);
+  add("the secret", where.credentials.secret.file);
+}
+
 absl::StatusOr<cluster::ClusterConfig> ReadWhere(const Where& where) {
   if (!where.cluster_file.empty()) {
     auto config = cluster::ReadClusterConfig(where.cluster_file);

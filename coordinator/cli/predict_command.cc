@@ -39,7 +39,8 @@ std::string FormatOfInput(const PredictFlags& flags) {
   return "";
 }
 
-absl::Status CheckOutput(const PredictFlags& flags, const predict::Predictor& predictor) {
+absl::Status CheckOutput(const PredictFlags& flags) {
+  if (flags.output.empty()) return absl::OkStatus();
   std::vector<CommandInput> inputs;
   struct stat standard_input {};
   if (flags.input != data::kStandardInput) {
@@ -47,7 +48,8 @@ absl::Status CheckOutput(const PredictFlags& flags, const predict::Predictor& pr
   } else if (fstat(STDIN_FILENO, &standard_input) == 0 && S_ISREG(standard_input.st_mode)) {
     inputs.push_back({"the input", "/dev/stdin"});
   }
-  for (CommandInput& input : InputsOf(predictor.job())) inputs.push_back(std::move(input));
+  for (CommandInput& origin : OriginsOf(flags.from)) inputs.push_back(std::move(origin));
+  AddInputsOf(flags.where, &inputs);
   return PredictionOutput::Check(flags.output, flags.force, inputs);
 }
 
@@ -78,6 +80,7 @@ class Running {
 
 absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags, Running* running) {
   env::GuardMappedFiles();
+  RETURN_IF_ERROR(CheckOutput(flags));
   auto predictor =
       LoadPredictor(flags.from, flags.verify, FormatOfInput(flags), OpenerOf(flags.where));
   if (!predictor.ok()) return AsUsersMistake(predictor.status());
@@ -86,7 +89,6 @@ absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags, Running* r
   if (flags.top > 0 && !(*predictor)->chooses()) {
     return config::ConfigurationError("--top: this model says a number of each row, and no choice");
   }
-  RETURN_IF_ERROR(CheckOutput(flags, **predictor));
   auto output = PredictionOutput::Open(flags.output);
   if (!output.ok()) return AsConfiguration(output.status());
   predict::PredictFileOptions options;

@@ -103,8 +103,6 @@ int PrintForUsers(const Recommender& recommender, const RecommendFlags& flags) {
 absl::Status WriteAllUsers(const Recommender& recommender, const RecommendFlags& flags) {
   const auto users = recommender.Users();
   if (!users.ok()) return AsConfiguration(users.status());
-  RETURN_IF_ERROR(
-      PredictionOutput::Check(flags.output, flags.force, InputsOf(recommender.predictor().job())));
   auto output = PredictionOutput::Open(flags.output);
   if (!output.ok()) return AsConfiguration(output.status());
   const std::vector<std::string>& names = **users;
@@ -176,6 +174,13 @@ absl::StatusOr<Recommender::Whom> DescribedBy(const Recommender& recommender,
   return recommender.WithValues(std::move(values));
 }
 
+absl::Status CheckOutput(const RecommendFlags& flags) {
+  if (flags.output.empty()) return absl::OkStatus();
+  std::vector<CommandInput> inputs = OriginsOf(flags.from);
+  AddInputsOf(flags.where, &inputs);
+  return PredictionOutput::Check(flags.output, flags.force, inputs);
+}
+
 absl::StatusOr<std::unique_ptr<Recommender>> LoadRecommender(const RecommendFlags& flags) {
   ASSIGN_OR_RETURN(std::shared_ptr<const predict::Predictor> predictor,
                    LoadPredictor(flags.from, /*verify=*/false, "", OpenerOf(flags.where)));
@@ -203,6 +208,7 @@ int Answer(const Recommender& recommender, const std::vector<std::string>& items
 int Recommend(const RecommendFlags& flags) {
   const auto items = KnownItems(flags);
   if (!items.ok()) return Complain(items.status());
+  if (absl::Status s = CheckOutput(flags); !s.ok()) return Complain(s);
   std::atomic<bool> stopped{false};
   absl::Mutex mutex;
   const Recommender* asked = nullptr;

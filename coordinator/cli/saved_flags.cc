@@ -3,11 +3,13 @@
 #include <sys/resource.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/commands/shared_flags.h"
 #include "coordinator/model/saved_inputs.h"
+#include "coordinator/model/saved_model.h"
 
 namespace coxswain::cli {
 void AllowManyFiles() {
@@ -23,6 +25,15 @@ std::string KeptIn(const SavedFlags& flags) {
 
 const model::ManifestKind& KeptAs(const SavedFlags& flags) {
   return flags.model_dir.empty() ? model::kSavedInputs : model::kSavedModel;
+}
+
+std::vector<CommandInput> OriginsOf(const SavedFlags& flags) {
+  const auto info = model::ReadModelInfo(KeptIn(flags), KeptAs(flags));
+  if (!info.ok()) return {};
+  auto job = model::ReadKeptJob(KeptIn(flags), KeptAs(flags));
+  if (!job.ok()) return {{"the job file", info->job_file}};
+  job->file = info->job_file;
+  return InputsOf(*job);
 }
 
 void NoteOnStderr(const std::string& text) { std::fprintf(stderr, "%s\n", text.c_str()); }

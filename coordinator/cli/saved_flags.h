@@ -5,8 +5,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/cli/outputs.h"
 #include "coordinator/model/chosen_checkpoint.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_reader.h"
@@ -29,6 +31,11 @@ struct SavedFlags {
 // The directory where their job is kept with what it learned, and its manifest there.
 std::string KeptIn(const SavedFlags& flags);
 const model::ManifestKind& KeptAs(const SavedFlags& flags);
+
+// What the variables were made of, which no output replaces: the file of their job and all that it
+// names, where these were when it was trained; nothing where that is not kept, as of a program. A
+// Predictor's job names what the model keeps of them instead.
+std::vector<CommandInput> OriginsOf(const SavedFlags& flags);
 
 // Without a number of a checkpoint: the newest whose manifest is good; see ReadSaved.
 absl::StatusOr<model::SavedSource> OpenSaved(const SavedFlags& flags);

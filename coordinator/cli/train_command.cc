@@ -304,9 +304,7 @@ absl::Status CheckModelDirectory(const TrainFlags& flags, int64_t bytes) {
 absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_file,
                           const job::JobSpec& job) {
   std::vector<CommandInput> inputs = InputsOf(job);
-  if (!flags.where.cluster_file.empty()) {
-    inputs.push_back({"the cluster file", flags.where.cluster_file});
-  }
+  AddInputsOf(flags.where, &inputs);
   RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kReport, inputs));
   RETURN_IF_ERROR(CheckOutputFile("--trace", flags.trace, OutputKind::kTrace, inputs));
   const NamedPath report{"--report", report_file}, trace{"--trace", flags.trace},

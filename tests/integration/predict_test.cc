@@ -324,6 +324,71 @@ TEST_CASE("predict: an output costs nobody a file", "[predict]") {
   CHECK(fs::is_empty(folder));
 }
 
+TEST_CASE("predict: nothing that a model was made of is replaced, whatever the model keeps of it",
+          "[predict]") {
+  const DataFiles files;
+  std::string rows = "film,label\n";
+  for (int i = 0; i < 60; ++i) absl::StrAppend(&rows, "f", i % 6, ",", i % 2, "\n");
+  files.Write("train.csv", rows);
+  files.Write("words.txt", "even\nodd\n");
+  files.Write("films.csv", "id,genre\nf0,even\nf1,odd\nf2,even\nf3,odd\nf4,even\nf5,odd\n");
+  const std::string job = files.Write("job.yaml", R"(name: joined
+dataset:
+  path: train.csv
+  join: [{path: films.csv, left_on: film, right_on: id}]
+features:
+  - {name: genre, kind: categorical, vocabulary_file: words.txt, oov_buckets: 1}
+label: {column: label}
+model: {kind: logistic_regression}
+train: {epochs: 1, batch_size: 32}
+)");
+  const std::string model = files.Path("model"), checkpoints = files.Path("checkpoints");
+  const auto trained = Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model,
+                                 "--checkpoint-dir", checkpoints});
+  CAPTURE(trained.out, trained.err);
+  REQUIRE(trained.code == 0);
+  const std::string input = files.Write("input.csv", "film\nf0\n");
+  files.Write("cluster.yaml", "ps: [127.0.0.1:1]\nworker: [127.0.0.1:2]\n");
+  // As a report of an evaluation, which `eval` replaces.
+  const std::string as_report = R"({"job": "j", "part": "test", "examples": 1, "metrics": {}})";
+  for (const std::string& from : {model, checkpoints}) {
+    const std::string flag = from == model ? "--model-dir" : "--checkpoint-dir";
+    for (const auto& [name, what] :
+         std::vector<std::pair<std::string, std::string>>{{"train.csv", "the job's data"},
+                                                          {"films.csv", "the job's data"},
+                                                          {"words.txt", "the job's data"},
+                                                          {"job.yaml", "the job file"}}) {
+      const std::string path = files.Path(name), before = Content(path);
+      for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+               {"predict", flag, from, "--input", input, "--output", path, "--force"},
+               {"export", flag, from, "--to", "npz", "--out", path, "--force"}}) {
+        const auto result = Coxswain(command);
+        CAPTURE(command, result.out, result.err);
+        CHECK(result.code == 2);
+        CHECK_THAT(result.err, Contains(absl::StrCat(path, " is ", what)));
+        CHECK(Content(path) == before);
+      }
+    }
+  }
+  const auto eval = [&](const std::string& report) {
+    const auto result = Coxswain({"eval", "--model-dir", model, "--report", report, "--set",
+                                  "split={test: 0.5}", "--allow-training-rows"});
+    CAPTURE(result.out);
+    CHECK(result.code == 2);
+    return result.err;
+  };
+  files.Write("words.txt", as_report);
+  CHECK_THAT(eval(files.Path("words.txt")), Contains("words.txt is the job's data"));
+  CHECK(Content(files.Path("words.txt")) == as_report);
+  // Nor is what else the command reads.
+  const std::string cluster = files.Path("cluster.yaml"), before = Content(cluster);
+  const auto result = Coxswain({"predict", "--model-dir", model, "--input", input, "--output",
+                                cluster, "--force", "--cluster", cluster, "--insecure"});
+  CHECK(result.code == 2);
+  CHECK_THAT(result.err, Contains("is the cluster file"));
+  CHECK(Content(cluster) == before);
+}
+
 TEST_CASE("predict: bad rows are skipped if asked to, and counted", "[predict]") {
   const Trained t;
   const std::string bad = t.files.Write("bad.csv", "size,color\n1,red\nbig,red\n3,blue,4\n5,red\n");

@@ -77,6 +77,9 @@ TEST_CASE("recommend: a matrix_factorization, for one user, all of them, and on 
     there = there || (cells[0] == "u3" && cells[1] == items[0] && cells[3] == items[1]);
   }
   CHECK(there);
+  const auto forced = ask({"--batch", "--output", files.Path("job.yaml"), "--force"});
+  CHECK(forced.code == 2);
+  CHECK_THAT(forced.err, Contains("job.yaml is the job file"));
   const auto elsewhere = ask({"--user", "u3", "--top", "2", "--local", "2x1"});
   CAPTURE(elsewhere.err);
   CHECK(elsewhere.out == named.out);
