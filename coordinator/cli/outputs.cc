@@ -312,6 +312,8 @@ absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, Ou
   if (stat(path.c_str(), &file) == 0) {
     RETURN_IF_ERROR(CheckExisting(flag, path, kind, file, inputs));
     if (IsStream(file)) return absl::OkStatus();
+  } else if (errno != ENOENT && errno != ENOTDIR) {
+    return No(flag, path, std::strerror(errno));
   } else if (struct stat link{}; lstat(path.c_str(), &link) == 0) {
     return No(flag, path, "it is a link to nothing");
   }

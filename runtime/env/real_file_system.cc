@@ -21,6 +21,7 @@
 #include "runtime/env/keep_access.h"
 #include "runtime/env/regular_file.h"
 #include "runtime/env/system_error.h"
+#include "runtime/env/unfinished_files.h"
 
 namespace coxswain::env {
 namespace {
@@ -265,7 +266,7 @@ class RealFileSystem final : public FileSystem {
     std::string temporary;
     int fd = -1;
     for (int tries = 0; fd < 0 && tries < kTriesOfNames; ++tries) {
-      temporary = absl::StrCat(path, ".", getpid(), "-", ++last, ".tmp");
+      temporary = UnfinishedName(path, getpid(), ++last);
       fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
       if (fd < 0 && errno != EEXIST) break;
       if (fd >= 0 && !IsMine(fd)) close(std::exchange(fd, -1));

@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/env/cut_name.h"
 #include "runtime/env/keep_access.h"
 #include "runtime/env/system_error.h"
 
@@ -26,6 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr char kSuffix[] = ".tmp";
 constexpr size_t kDigits = 16;
+constexpr size_t kBehind = 1 + kDigits + sizeof(kSuffix) - 1;  // what NewNameBeside adds
 
 std::string LockOf(const std::string& directory) {
   return absl::StrCat(directory, "/", kBeingWritten);
@@ -50,10 +52,11 @@ void Remove(FileSystem* files, const std::string& old) {
 
 // Whether NewNameBeside may have made it for a target of this name.
 bool IsNameBeside(absl::string_view name, absl::string_view target) {
-  return absl::ConsumePrefix(&name, target) && absl::ConsumePrefix(&name, ".") &&
-         absl::ConsumeSuffix(&name, kSuffix) && name.size() == kDigits &&
-         std::all_of(name.begin(), name.end(),
-                     [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
+  return absl::ConsumePrefix(&name, CutName(std::string(target), kBehind)) &&
+         absl::ConsumePrefix(&name, ".") && absl::ConsumeSuffix(&name, kSuffix) &&
+         name.size() == kDigits && std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+         });
 }
 
 // Whether `path` is a directory, and no link to one, of this user.
@@ -115,7 +118,7 @@ absl::Status ReplaceBySteps(FileSystem* files, const std::string& made, const st
 
 std::string NewNameBeside(const std::string& target) {
   std::random_device random;
-  return absl::StrFormat("%s.%08x%08x%s", target, random(), random(), kSuffix);
+  return absl::StrFormat("%s.%08x%08x%s", CutName(target, kBehind), random(), random(), kSuffix);
 }
 
 absl::StatusOr<NewDirectory> MakeDirectoryBeside(FileSystem* files, const std::string& target,

@@ -10,7 +10,7 @@
 
 namespace coxswain::env {
 
-// "<target>.<16 digits>.tmp": a name beside it that nobody has.
+// "<target>.<16 digits>.tmp": a name beside it that nobody has. Of a long name it has the begin.
 std::string NewNameBeside(const std::string& target);
 
 // A directory that is being written. While it is, a lock in it tells that from what a process left

@@ -11,14 +11,19 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "runtime/env/cut_name.h"
 
 namespace coxswain::env {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of ".<process>-<n>.tmp", whatever the numbers are.
+constexpr size_t kMostBehind = 36;
 
 bool IsNumber(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -52,9 +57,13 @@ void RemoveIfLeft(const std::string& path) {
 
 }  // namespace
 
+std::string UnfinishedName(const std::string& path, pid_t process, uint64_t n) {
+  return absl::StrCat(CutName(path, kMostBehind), ".", process, "-", n, ".tmp");
+}
+
 void RemoveUnfinished(const std::string& path) {
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
-  const std::string of = fs::path(path).filename().string();
+  const std::string of = CutName(fs::path(path).filename().string(), kMostBehind);
   std::error_code error;
   std::vector<std::string> left;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {

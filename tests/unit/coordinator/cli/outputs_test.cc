@@ -369,6 +369,18 @@ TEST_CASE("a report goes in the place of what a killed process left of one", "[o
   CHECK(Content(dir.Path("report.json")) == kReport);
 }
 
+TEST_CASE("a report may have the longest name, and a longer one is told at once", "[outputs]") {
+  const DataFiles dir;
+  for (const size_t bytes : {245, 255}) {
+    const std::string path = dir.Path(std::string(bytes, 'r'));
+    CHECK(Refused(path).empty());
+    REQUIRE(WriteReport(path, kReport).ok());
+    CHECK(Content(path) == kReport);
+    CHECK(Refused(path).empty());
+  }
+  CHECK(absl::StrContains(Refused(dir.Path(std::string(256, 'r'))), "File name too long"));
+}
+
 TEST_CASE("a full disk of checkpoints is a warning, and what is no directory an error",
           "[outputs]") {
   const DataFiles dir;

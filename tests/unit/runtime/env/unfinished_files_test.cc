@@ -7,11 +7,13 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <string>
 #include <thread>
 
+#include "runtime/env/cut_name.h"
 #include "runtime/env/file_system.h"
 #include "tests/testing/data_files.h"
 
@@ -50,6 +52,37 @@ TEST_CASE("files that a killed process left unfinished are removed, and nothing 
   CHECK_FALSE(fs::exists(live));
   CHECK(NewRealFileSystem()->Read(path).value() == "whole");
   RemoveUnfinished(dir.Path("none/r.json"));
+}
+
+TEST_CASE("a file of the longest name is written atomically, and what is left of it goes",
+          "[env]") {
+  const DataFiles dir;
+  const auto files = NewRealFileSystem();
+  // The last ones have characters of several bytes where a name is cut.
+  for (const std::string& name : {std::string(255, 'r'), std::string(245, 'r'),
+                                  "r" + std::string(216, 'r') + "\u00e4\u00f6\u00fc",
+                                  std::string(218, 'r') + "\U0001f600\U0001f600\U0001f600"}) {
+    CAPTURE(name);
+    const std::string path = dir.Path(name);
+    REQUIRE(files->WriteAtomically(path, "whole").ok());
+    const std::string left = UnfinishedName(path, 4194304, UINT64_MAX);
+    CHECK(fs::path(left).filename().string().size() <= 255);
+    dir.Write(fs::path(left).filename().string(), "ha");
+    REQUIRE(fs::exists(left));
+    RemoveUnfinished(path);
+    CHECK_FALSE(fs::exists(left));
+    CHECK(files->Read(path).value() == "whole");
+  }
+  CHECK(absl::IsInternal(files->WriteAtomically(dir.Path(std::string(256, 'r')), "")));
+}
+
+TEST_CASE("a name is cut before a character that does not fit", "[env]") {
+  const std::string full(255, 'a');
+  CHECK(CutName("dir/" + full, 0) == "dir/" + full);
+  CHECK(CutName("dir/" + full, 5) == "dir/" + std::string(250, 'a'));
+  CHECK(CutName(full + "/b", 200) == full + "/b");
+  CHECK(CutName(std::string(249, 'a') + "\u00e4\u00f6", 5) == std::string(249, 'a'));
+  CHECK(CutName(std::string(248, 'a') + "\u00e4\u00f6", 5) == std::string(248, 'a') + "\u00e4");
 }
 
 TEST_CASE("a file that is being written is never taken for a leftover", "[env]") {
