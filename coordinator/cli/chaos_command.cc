@@ -100,7 +100,7 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
   std::vector<CommandInput> inputs = InputsOf(job);
   inputs.push_back({"the schedule of faults", flags.chaos});
   AddInputsOf(flags.where, &inputs);
-  RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kReport, inputs));
+  RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kTrainingReport, inputs));
   const NamedPath report{"--report", report_file}, directory{"--chaos-dir", flags.chaos_dir};
   RETURN_IF_ERROR(CheckNotUnderFile(directory, report));
   RETURN_IF_ERROR(CheckNoInput(directory, inputs));

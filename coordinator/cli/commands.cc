@@ -51,7 +51,7 @@ absl::Status CheckEvalReport(const std::string& path, const EvalFlags& flags,
   std::vector<CommandInput> inputs = InputsOf(job);
   for (CommandInput& origin : OriginsOf(flags.from)) inputs.push_back(std::move(origin));
   AddInputsOf(flags.where, &inputs);
-  RETURN_IF_ERROR(CheckOutputFile("--report", path, OutputKind::kReport, inputs));
+  RETURN_IF_ERROR(CheckOutputFile("--report", path, OutputKind::kEvaluationReport, inputs));
   return CheckOutsideSaved({"--report", path});
 }
 

@@ -64,14 +64,14 @@ bool IsStream(const struct stat& file) {
   return (!S_ISREG(file.st_mode) && !S_ISDIR(file.st_mode)) || StandardStream(file) >= 0;
 }
 
-// A report of training (which has the version) or of an evaluation (which has the part), as all
-// versions of this program write them: each key with a value of its type.
-bool LooksLikeReport(const std::string& path, int64_t bytes) {
-  if (bytes > kLargestReport) return false;
+// Which report a file holds, as all versions of this program write them, each key with a value of
+// its type: one of training has the version, one of an evaluation the part.
+std::optional<OutputKind> ReportIn(const std::string& path, int64_t bytes) {
+  if (bytes > kLargestReport) return std::nullopt;
   std::ifstream file(path, std::ios::binary);
   const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   // Manifests of models and exports have a "format".
-  if (!json.is_object() || json.contains("format")) return false;
+  if (!json.is_object() || json.contains("format")) return std::nullopt;
   const auto is = [&json](const char* key, bool (*wanted)(const nlohmann::json&)) {
     const auto value = json.find(key);
     return value != json.end() && wanted(*value);
@@ -79,9 +79,11 @@ bool LooksLikeReport(const std::string& path, int64_t bytes) {
   const auto text = [](const nlohmann::json& v) { return v.is_string(); };
   const auto whole = [](const nlohmann::json& v) { return v.is_number_integer(); };
   if (!is("job", text) || !is("metrics", [](const nlohmann::json& v) { return v.is_object(); })) {
-    return false;
+    return std::nullopt;
   }
-  return (is("version", text) && is("steps", whole)) || (is("part", text) && is("examples", whole));
+  if (is("version", text) && is("steps", whole)) return OutputKind::kTrainingReport;
+  if (is("part", text) && is("examples", whole)) return OutputKind::kEvaluationReport;
+  return std::nullopt;
 }
 
 // By its first event, which names a task; where no task was asked there is only the last one.
@@ -239,6 +241,29 @@ absl::Status CheckNotRead(absl::string_view flag, const std::string& path,
   return absl::OkStatus();
 }
 
+const char* NameOf(OutputKind kind) {
+  return kind == OutputKind::kTrainingReport     ? "a report of training"
+         : kind == OutputKind::kEvaluationReport ? "a report of an evaluation"
+                                                 : "a trace";
+}
+
+// Whether a file holds what the kind of output replaces.
+absl::Status CheckOfKind(absl::string_view flag, const std::string& path, OutputKind kind,
+                         int64_t bytes) {
+  std::optional<OutputKind> found;
+  if (kind != OutputKind::kTrace) {
+    found = ReportIn(path, bytes);
+  } else if (LooksLikeTrace(path)) {
+    found = kind;
+  }
+  if (found == kind) return absl::OkStatus();
+  const std::string holds =
+      found ? absl::StrCat(NameOf(*found), ", which ", NameOf(kind), " does not replace")
+            : absl::StrCat("something else than ", NameOf(kind), ", which stays");
+  return config::ConfigurationError(
+      absl::StrCat(flag, " ", path, " holds ", holds, ": name another file, or remove this one"));
+}
+
 absl::Status CheckExisting(absl::string_view flag, const std::string& path, OutputKind kind,
                            const struct stat& file, const std::vector<CommandInput>& inputs) {
   for (const CommandInput& input : inputs) {
@@ -257,13 +282,8 @@ absl::Status CheckExisting(absl::string_view flag, const std::string& path, Outp
     return config::ConfigurationError(
         absl::StrCat(flag, " ", path, " is there already; --force replaces it"));
   }
-  const bool report = kind == OutputKind::kReport;
-  if (file.st_size == 0 || (report ? LooksLikeReport(path, file.st_size) : LooksLikeTrace(path))) {
-    return absl::OkStatus();
-  }
-  return config::ConfigurationError(
-      absl::StrCat(flag, " ", path, " holds something else than ", report ? "a report" : "a trace",
-                   ", which stays: name another file, or remove this one"));
+  if (file.st_size == 0) return absl::OkStatus();
+  return CheckOfKind(flag, path, kind, file.st_size);
 }
 
 }  // namespace

@@ -25,11 +25,12 @@ struct CommandInput {
 // The job file and all that it names.
 std::vector<CommandInput> InputsOf(const job::JobSpec& job);
 
-// kNew: a file that is not there yet, or empty; kForced: any that is no input.
-enum class OutputKind : uint8_t { kReport, kTrace, kNew, kForced };
+// Reports are of training, under faults too, or of an evaluation. kNew: a file that is not there
+// yet, or empty; kForced: any that is no input.
+enum class OutputKind : uint8_t { kTrainingReport, kEvaluationReport, kTrace, kNew, kForced };
 
 // Whether `flag`'s file can be written, and replaces nothing but what its kind may replace: an
-// earlier report or trace; and whether it would be none of the inputs afterwards. It may be a
+// earlier one of the same kind; and whether it would be none of the inputs afterwards. It may be a
 // device or a pipe. Inputs are known by device and inode, whatever they are called. Nothing is
 // checked of an empty path.
 absl::Status CheckOutputFile(absl::string_view flag, const std::string& path, OutputKind kind,

@@ -305,7 +305,7 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
                           const job::JobSpec& job) {
   std::vector<CommandInput> inputs = InputsOf(job);
   AddInputsOf(flags.where, &inputs);
-  RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kReport, inputs));
+  RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kTrainingReport, inputs));
   RETURN_IF_ERROR(CheckOutputFile("--trace", flags.trace, OutputKind::kTrace, inputs));
   const NamedPath report{"--report", report_file}, trace{"--trace", flags.trace},
       model{"--model-dir", flags.model_dir},

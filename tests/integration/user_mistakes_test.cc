@@ -96,10 +96,20 @@ TEST_CASE("an auc of labels that are all the same is undefined, and said to be",
   CHECK_THAT(result.out, Contains("auc undefined: all labels are 0"));
   CHECK(ReadJson(report)["metrics"]["auc"].is_null());
   CHECK(ReadJson(report)["metrics"]["logloss"].is_number());
-  const auto eval = Coxswain({"eval", "--model-dir", model, "--report", report});
-  CHECK(eval.code == 0);
-  CHECK_THAT(eval.out, Contains("auc  undefined: all labels are 0"));
-  CHECK(ReadJson(report)["metrics"]["auc"].is_null());
+  const auto eval = [&](const std::string& to) {
+    return Coxswain({"eval", "--model-dir", model, "--report", to});
+  };
+  const std::string evaluated = files.Path("evaluated.json");
+  for (int time = 0; time < 2; ++time) {  // the second time it replaces its own
+    const auto again = eval(evaluated);
+    CHECK(again.code == 0);
+    CHECK_THAT(again.out, Contains("auc  undefined: all labels are 0"));
+    CHECK(ReadJson(evaluated)["metrics"]["auc"].is_null());
+  }
+  const auto over_training = eval(report);
+  CHECK(over_training.code == 2);
+  CHECK_THAT(over_training.err, Contains("report.json holds a report of training"));
+  CHECK(ReadJson(report).contains("steps"));
 }
 
 TEST_CASE("an evaluation of no rows is a mistake that is told, and no result", "[train]") {

@@ -39,7 +39,7 @@ std::string Said(const absl::Status& status) {
   return std::string(status.message());
 }
 
-std::string Refused(const std::string& path, OutputKind kind = OutputKind::kReport,
+std::string Refused(const std::string& path, OutputKind kind = OutputKind::kTrainingReport,
                     const std::vector<CommandInput>& inputs = {}) {
   return Said(CheckOutputFile("--report", path, kind, inputs));
 }
@@ -53,7 +53,8 @@ TEST_CASE("a report replaces a report, a trace a trace, and neither anything els
   const std::string trace = dir.Write("trace.json", kTraceBegin);
   CHECK(Refused(report).empty());
   CHECK(Refused(trace, OutputKind::kTrace).empty());
-  CHECK(absl::StrContains(Refused(trace), "holds something else than a report, which stays"));
+  CHECK(absl::StrContains(Refused(trace),
+                          "holds something else than a report of training, which stays"));
   CHECK(absl::StrContains(Refused(report, OutputKind::kTrace), "something else than a trace"));
   for (const char* other :
        {"user,item\n1,2\n", "name: films\n", "{}", "[1, 2]", R"({"dataset": {"path": "a.csv"}})",
@@ -88,13 +89,27 @@ TEST_CASE("a user's JSON that resembles a report or a trace stays", "[outputs]")
                             "mine.json holds something else than a trace"));
     CHECK(Content(path) == mine);
   }
-  // What `eval --report` writes, and the trace of a cluster that no task was asked of.
-  CHECK(Refused(dir.Write("eval.json", R"({"job": "films", "part": "test", "held_out": true,
-                                           "examples": 12, "metrics": {"auc": 0.5}})"))
-            .empty());
+  // The trace of a cluster that no task was asked of.
   const std::string last =
       "[\n{\"ph\":\"M\",\"name\":\"trace\",\"pid\":0,\"tid\":0,\"args\":{}}\n]\n";
   CHECK(Refused(dir.Write("trace.json", last), OutputKind::kTrace).empty());
+}
+
+TEST_CASE("reports of training and of evaluations do not replace each other", "[outputs]") {
+  const DataFiles dir;
+  const std::string evaluation = dir.Write("eval.json", R"({"job": "films", "part": "test",
+      "held_out": true, "examples": 12, "metrics": {"auc": 0.5}})");
+  const std::string training = dir.Write("train.json", kReport);
+  CHECK(Refused(training).empty());
+  CHECK(Refused(evaluation, OutputKind::kEvaluationReport).empty());
+  CHECK(absl::StrContains(Refused(training, OutputKind::kEvaluationReport),
+                          "train.json holds a report of training, which a report of an evaluation "
+                          "does not replace: name another file, or remove this one"));
+  CHECK(absl::StrContains(Refused(evaluation),
+                          "eval.json holds a report of an evaluation, which a report of training "
+                          "does not replace"));
+  CHECK(absl::StrContains(Refused(dir.Write("mine.json", "{}"), OutputKind::kEvaluationReport),
+                          "something else than a report of an evaluation, which stays"));
 }
 
 TEST_CASE("what the command reads is never written over, whatever it is called", "[outputs]") {
@@ -110,10 +125,10 @@ TEST_CASE("what the command reads is never written over, whatever it is called",
        {job, dir.Path("soft"), dir.Path("hard"), dir.Path("here/job.json"),
         dir.Path("../") + fs::path(dir.Path("")).parent_path().filename().string() + "/job.json"}) {
     INFO(path);
-    CHECK(absl::StrContains(Refused(path, OutputKind::kReport, inputs), "is the job file"));
+    CHECK(absl::StrContains(Refused(path, OutputKind::kTrainingReport, inputs), "is the job file"));
     CHECK(absl::StrContains(Refused(path, OutputKind::kTrace, inputs), "is the job file"));
   }
-  CHECK(Refused(dir.Write("report.json", kReport), OutputKind::kReport, inputs).empty());
+  CHECK(Refused(dir.Write("report.json", kReport), OutputKind::kTrainingReport, inputs).empty());
 }
 
 TEST_CASE("a job's inputs are all files that it names", "[outputs]") {
@@ -353,7 +368,7 @@ TEST_CASE("what is written stays on this machine", "[outputs]") {
        {Said(CheckOutsideSaved({"--eval-dir", there})),
         Said(CheckModelOutsideSaved({"--model-dir", there})),
         Said(CheckOutputDirectory("--eval-dir", there)),
-        Said(CheckOutputFile("--report", there, OutputKind::kReport, {}))}) {
+        Said(CheckOutputFile("--report", there, OutputKind::kTrainingReport, {}))}) {
     CHECK(absl::StrContains(said, "s3://bucket/out: wanted a path of this machine"));
   }
   CHECK_FALSE(fs::exists("s3:"));
