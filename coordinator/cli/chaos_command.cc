@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/chaos/chaos_cluster.h"
@@ -25,6 +26,7 @@
 #include "coordinator/cli/interrupt.h"
 #include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/outputs.h"
+#include "coordinator/cli/read_as_data.h"
 #include "coordinator/local/local_tasks.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -103,13 +105,19 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
   RETURN_IF_ERROR(CheckOutputFile("--report", report_file, OutputKind::kTrainingReport, inputs));
   const NamedPath report{"--report", report_file}, directory{"--chaos-dir", flags.chaos_dir};
   RETURN_IF_ERROR(CheckNotUnderFile(directory, report));
+  const NamedPath model{"--model-dir", flags.model_dir},
+      checkpoints{"--checkpoint-dir", flags.checkpoint_dir};
+  for (const auto& [written, what] :
+       {std::pair(directory, DirectoryOf::kChaos), std::pair(model, DirectoryOf::kModel),
+        std::pair(checkpoints, DirectoryOf::kCheckpoints)}) {
+    RETURN_IF_ERROR(CheckNotReadAsData(written, what, inputs));
+  }
   RETURN_IF_ERROR(CheckNoInput(directory, inputs));
   // Those of the job's own flags are told by it, but the run without faults takes a while.
-  for (const NamedPath& path :
-       {report, directory, NamedPath{"--checkpoint-dir", flags.checkpoint_dir}}) {
+  for (const NamedPath& path : {report, directory, checkpoints}) {
     RETURN_IF_ERROR(CheckOutsideSaved(path));
   }
-  RETURN_IF_ERROR(CheckModelOutsideSaved({"--model-dir", flags.model_dir}));
+  RETURN_IF_ERROR(CheckModelOutsideSaved(model));
   return CheckChaosDirectory(flags.chaos_dir);
 }
 

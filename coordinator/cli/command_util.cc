@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/read_as_data.h"
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
 #include "runtime/base/status.h"
@@ -39,6 +40,7 @@ absl::StatusOr<job::JobSpec> ReadJob(const std::string& path,
                                      const std::vector<std::string>& overrides) {
   auto job = job::ParseJobFile(path, overrides);
   if (!job.ok()) return AsConfiguration(job.status());
+  RETURN_IF_ERROR(CheckCacheNotReadAsData(*job));
   RETURN_IF_ERROR(job::CheckColumns(*job));
   return job;
 }

@@ -15,7 +15,7 @@ int Complain(const absl::Status& status);
 absl::Status AsConfiguration(const absl::Status& status);
 // The same for an error by whose code the user asked for what cannot be, as before training.
 absl::Status AsUsersMistake(const absl::Status& status);
-// Also looks for the columns that the job names.
+// Also looks for the columns that the job names, and at where its cache is.
 absl::StatusOr<job::JobSpec> ReadJob(const std::string& path,
                                      const std::vector<std::string>& overrides);
 

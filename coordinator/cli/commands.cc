@@ -19,6 +19,7 @@
 #include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/open_model.h"
 #include "coordinator/cli/outputs.h"
+#include "coordinator/cli/read_as_data.h"
 #include "coordinator/cli/report_output.h"
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
@@ -177,6 +178,7 @@ int Validate(const std::string& path, const std::vector<std::string>& overrides,
   auto job = job::ParseJobFile(path, overrides);
   if (!job.ok()) return Complain(AsConfiguration(job.status()));
   std::string summary;
+  if (absl::Status s = CheckCacheNotReadAsData(*job); !s.ok()) return Complain(s);
   if (data != ValidateData::kNothing) {
     if (absl::Status s = job::CheckColumns(*job); !s.ok()) return Complain(s);
   }

@@ -21,6 +21,7 @@
 #include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/open_model.h"
 #include "coordinator/cli/outputs.h"
+#include "coordinator/cli/read_as_data.h"
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/job/metric_kind.h"
 #include "coordinator/model/saved_inputs.h"
@@ -201,6 +202,15 @@ absl::Status Follow(const EvalFlags& flags) {
   if (!begun) return absl::OkStatus();
   ASSIGN_OR_RETURN(const job::JobSpec job, ReadFollowedJob(flags));
   ASSIGN_OR_RETURN(const sidecar::BestBy by, FindMetric(flags, job));
+  std::vector<CommandInput> inputs = InputsOf(job);
+  SavedFlags of_job;
+  of_job.checkpoint_dir = flags.follow;
+  for (CommandInput& origin : OriginsOf(of_job)) {
+    inputs.push_back(std::move(origin));
+  }
+  const NamedPath written{flags.eval_dir.empty() ? "--follow" : "--eval-dir", own};
+  RETURN_IF_ERROR(CheckNoInput(written, inputs));
+  RETURN_IF_ERROR(CheckNotReadAsData(written, DirectoryOf::kEvaluations, inputs));
   // Only now: of a name that was mistyped nothing is made.
   RETURN_IF_ERROR(CheckOutputDirectory("--eval-dir", own));
   auto directory = sidecar::SideDirectory::Open(files.get(), own, job.name, by);

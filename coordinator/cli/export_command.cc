@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_util.h"
@@ -10,6 +11,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/interrupt.h"
 #include "coordinator/cli/outputs.h"
+#include "coordinator/cli/read_as_data.h"
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/export/export.h"
 #include "coordinator/export/export_format.h"
@@ -30,11 +32,16 @@ absl::Status CheckOut(const ExportFlags& flags) {
                      "': nothing is exported to the standard output"));
   }
   RETURN_IF_ERROR(CheckOutsideSaved({"--out", flags.out}));
+  const std::vector<CommandInput> origins = OriginsOf(flags.from);
+  const NamedPath out{"--out", flags.out};
   std::error_code error;
   const auto format = exporter::FindExportFormat(flags.to);  // none: onnx
-  const bool directory = format.ok() && (*format)->makes_directory();
-  if (directory || std::filesystem::is_directory(flags.out, error)) return absl::OkStatus();
-  return CheckOutputFile("--out", flags.out, OutputKind::kForced, OriginsOf(flags.from));
+  if (format.ok() && (*format)->makes_directory()) {
+    RETURN_IF_ERROR(CheckNoInput(out, origins));
+    return CheckNotReadAsData(out, DirectoryOf::kExport, origins);
+  }
+  if (std::filesystem::is_directory(flags.out, error)) return absl::OkStatus();
+  return CheckOutputFile("--out", flags.out, OutputKind::kForced, origins);
 }
 
 absl::Status RunOnnx(const ExportFlags& flags, const SavedFlags& from) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_util.h"
 #include "coordinator/cli/open_cluster.h"
+#include "coordinator/cli/read_as_data.h"
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/as_evaluated.h"
@@ -33,6 +34,7 @@ absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
       job::JobSpec job,
       job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
                         std::filesystem::path(info.job_file).parent_path().string(), all));
+  RETURN_IF_ERROR(CheckCacheNotReadAsData(job));
   RETURN_IF_ERROR(job::CheckColumns(job));
   return job;
 }

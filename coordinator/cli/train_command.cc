@@ -21,6 +21,7 @@
 #include "coordinator/cli/kept_inputs.h"
 #include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/outputs.h"
+#include "coordinator/cli/read_as_data.h"
 #include "coordinator/cli/report_output.h"
 #include "coordinator/cli/save_somewhere.h"
 #include "coordinator/cli/trace_session.h"
@@ -259,6 +260,7 @@ absl::Status CheckModelPlace(const NamedPath& model, const NamedPath& checkpoint
                              const std::vector<CommandInput>& inputs) {
   RETURN_IF_ERROR(CheckApart(model, checkpoints));
   RETURN_IF_ERROR(CheckNoInput(model, inputs));
+  RETURN_IF_ERROR(CheckNotReadAsData(model, DirectoryOf::kModel, inputs));
   return CheckModelOutsideSaved(model);
 }
 
@@ -312,6 +314,7 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
       checkpoints{"--checkpoint-dir", MakeCheckpointOptions(job, flags).directory};
   RETURN_IF_ERROR(CheckApart(report, trace));
   RETURN_IF_ERROR(CheckModelPlace(model, checkpoints, inputs));
+  RETURN_IF_ERROR(CheckNotReadAsData(checkpoints, DirectoryOf::kCheckpoints, inputs));
   for (const NamedPath& file : {report, trace}) {
     RETURN_IF_ERROR(CheckOutside(file, model));
     for (const NamedPath& directory : {model, checkpoints}) {
