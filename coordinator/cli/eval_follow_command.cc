@@ -214,10 +214,7 @@ absl::Status Follow(const EvalFlags& flags) {
   // Only now: of a name that was mistyped nothing is made.
   RETURN_IF_ERROR(CheckOutputDirectory("--eval-dir", own));
   auto directory = sidecar::SideDirectory::Open(files.get(), own, job.name, by);
-  if (!directory.ok()) {
-    return absl::IsUnavailable(directory.status()) ? AsConfiguration(directory.status())
-                                                   : AsUsersMistake(directory.status());
-  }
+  if (!directory.ok()) return AsUsersMistake(directory.status());
   sidecar::Sidecar::Hooks hooks;
   hooks.open = [&](const std::string& inputs) { return OpenSession(flags, job, inputs); };
   hooks.on_evaluated = PrintLine;

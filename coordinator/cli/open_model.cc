@@ -79,14 +79,14 @@ absl::StatusOr<OpenedModel> OpenModel(job::JobSpec job, const SavedFlags& from,
   ASSIGN_OR_RETURN(Cluster cluster,
                    elsewhere == nullptr ? Cluster::InProcess(1, 1) : elsewhere(job));
   auto runner = std::make_unique<runner::JobRunner>(cluster, std::move(job), runner::RunEvents{});
-  RETURN_IF_ERROR(runner->Prepare());
+  RETURN_IF_ERROR(AsUsersMistake(runner->Prepare()));
   const absl::Status loaded = ReadSaved(from, model::Verify::kBytes, [&](const SavedFlags& one) {
     return LoadSaved(one, inputs, runner->strategy());
   });
   // Reading the data may take minutes: what the model learned of it and its weights are of one
   // version, or of none.
   if (model::FileIdentity(manifest) != identity) return model::ReplacedError(inputs);
-  RETURN_IF_ERROR(loaded);
+  RETURN_IF_ERROR(AsUsersMistake(loaded));
   return OpenedModel{std::move(runner), *trained};
 }
 

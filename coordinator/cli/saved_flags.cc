@@ -68,6 +68,7 @@ int ComplainOfSaved(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kAlreadyExists:
     case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kPermissionDenied:
       return Complain(AsConfiguration(status));
     default:
       return Complain(status);

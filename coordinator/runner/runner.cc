@@ -16,6 +16,7 @@
 #include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/error_summary.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/mistake.h"
 #include "runtime/base/shell.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
@@ -184,6 +185,8 @@ absl::Status JobRunner::MakeModel(bool resuming) {
   if (!model.ok() && resuming && absl::IsInvalidArgument(model.status())) {
     return WrongJob(model.status().message());  // a variable that is not the checkpoint's
   }
+  // More rows than parameter servers can hold: what the job says is to be made smaller.
+  if (absl::IsResourceExhausted(model.status())) return AsMistake(model.status());
   RETURN_IF_ERROR(model.status());
   model_ = *std::move(model);
   if (!resuming) {

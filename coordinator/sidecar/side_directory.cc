@@ -72,8 +72,9 @@ absl::StatusOr<std::unique_ptr<env::FileLock>> LockDirectory(env::FileSystem* fi
   auto lock = files->Lock(absl::StrCat(path, "/", kLock),
                           absl::StrFormat("process %d\n", static_cast<int>(getpid())));
   if (absl::IsUnavailable(lock.status())) {
-    return absl::UnavailableError(
-        absl::StrCat("another `coxswain eval --follow` writes in ", path));
+    return WithDetail(
+        absl::UnavailableError(absl::StrCat("another `coxswain eval --follow` writes in ", path)),
+        {ErrorCause::kClusterHeld, true, "", 0});
   }
   if (absl::IsUnimplemented(lock.status())) {
     LogWarning(lock.status().message(), ": another side-car may write there, too");

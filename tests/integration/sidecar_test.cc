@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/env/file_system.h"
 #include "tests/integration/jobs.h"
 
 namespace coxswain {
@@ -208,6 +209,15 @@ TEST_CASE("sidecar: what cannot be is told before anything is evaluated", "[side
   refused({"--eval-dir", checkpoints + "/checkpoint-000001"}, "a checkpoint");
   refused({"--set", "split.validation=0.5"}, "trained on");
   refused({"--model-dir", files.Path("model")}, "");
+  // Nor is this one's to mend: another one has the directory.
+  const auto system = env::NewRealFileSystem();
+  REQUIRE(system->MakeDirs(checkpoints + "/eval").ok());
+  const auto lock = system->Lock(checkpoints + "/eval/.lock", "");
+  REQUIRE(lock.ok());
+  const auto held = Coxswain({"eval", "--follow", checkpoints, "--until-finished"});
+  INFO(held.out << held.err);
+  CHECK(held.code == 4);
+  CHECK_THAT(held.err, Contains("another `coxswain eval --follow` writes in"));
 }
 
 TEST_CASE("sidecar: what is refused, or waits for a job, has made no directory", "[sidecar]") {

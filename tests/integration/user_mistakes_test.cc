@@ -1,5 +1,6 @@
 // What someone meets who tries the programs for the first time: each mistake is told in words that
 // lead on, and nothing waits for ever.
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/tiny_disk.h"
 
 namespace coxswain {
 namespace {
@@ -59,6 +61,30 @@ TEST_CASE("a header line that is not in UTF-8 is told", "[cli]") {
   CHECK_THAT(told("c\xf3lor,size,label,kind\nred,1,0,0\n"),
              Contains("the header line is not in UTF-8, see its column 1"));
   CHECK_THAT(told("colour,size,label,kind\nred,1,0,0\n"), !Contains("UTF"));
+}
+
+TEST_CASE("what does not fit a model, a parameter server or a directory is the user's mistake",
+          "[cli]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), model = files.Path("model");
+  const auto mistake = [](const std::vector<std::string>& arguments, const std::string& told) {
+    const auto result = Coxswain(arguments);
+    CAPTURE(arguments, result.out, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, StartsWith("error: ") && Contains(told));
+  };
+  mistake({"train", job, "--in-process", "--set", "features.user.hash_buckets=20000000000"},
+          "0000000000");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model}).code == 0);
+  mistake({"eval", "--model-dir", model, "--set", "model.dim=9"}, ",9], found f32[");
+  const TinyDisk disk(files.Path("disk"), "1m");
+  if (!disk.mounted()) return;
+  REQUIRE(mount(nullptr, files.Path("disk").c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) ==
+          0);
+  for (const char* format : {"csv", "projector", "hnsw", "npz"}) {
+    mistake({"export", "--model-dir", model, "--to", format, "--out", files.Path("disk/export")},
+            "Read-only file system");
+  }
 }
 
 TEST_CASE("a report to - is the report alone on stdout, and all else on stderr", "[cli]") {

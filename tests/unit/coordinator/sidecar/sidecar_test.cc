@@ -14,6 +14,7 @@
 #include "coordinator/model/saved_model.h"
 #include "coordinator/runner/run_state.h"
 #include "nlohmann/json.hpp"
+#include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "tests/testing/forwarding.h"
 #include "tests/testing/training_job.h"
@@ -233,7 +234,10 @@ TEST_CASE("sidecar: a directory with anything else in it is refused, and stays a
 TEST_CASE("sidecar: one side-car at a time has a directory", "[sidecar]") {
   Following f;
   f.Begin();
-  CHECK(absl::IsUnavailable(f.OpenDirectory().status()));
+  const absl::Status held = f.OpenDirectory().status();
+  CHECK(absl::IsUnavailable(held));
+  REQUIRE(GetDetail(held));
+  CHECK(GetDetail(held)->cause == ErrorCause::kClusterHeld);
   f.sidecar.reset();
   CHECK(f.OpenDirectory().ok());
 }
