@@ -1,5 +1,8 @@
 #include "coordinator/model/sampling.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "coxswain/tensor.h"
 #include "runtime/graph/builder.h"
 
@@ -18,6 +21,32 @@ Output SampleByCount(FunctionBuilder& f, const std::vector<int64_t>& counts, int
                                                   2);
   *expected = drawn[1];
   return drawn[0];
+}
+
+Output SpreadByCount(FunctionBuilder& f, const std::vector<int64_t>& counts, int64_t n,
+                     double distortion, Output* expected) {
+  const auto most = std::max_element(counts.begin(), counts.end());
+  // Its error says what is wrong.
+  if (most == counts.end() || *most <= 0)
+    return SampleByCount(f, counts, n, distortion, 0, expected);
+  std::vector<double> below = {0};  // the weights of all ids before each, and of all
+  for (const int64_t count : counts) {
+    const double share = static_cast<double>(count) / static_cast<double>(*most);
+    const double weight = count > 0 ? std::pow(share, distortion) : 0;
+    below.push_back(below.back() + weight);
+  }
+  const double all = below.back(), each = all / static_cast<double>(n);
+  std::vector<int64_t> ids;
+  std::vector<float> times;
+  size_t id = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double place = (static_cast<double>(i) + 0.5) * each;
+    while (id + 2 < below.size() && below[id + 1] <= place) ++id;
+    ids.push_back(static_cast<int64_t>(id));
+    times.push_back(static_cast<float>((below[id + 1] - below[id]) / each));
+  }
+  *expected = f.Constant(Tensor::FromVector(times));
+  return f.Constant(Tensor::FromVector(ids));
 }
 
 }  // namespace coxswain::model

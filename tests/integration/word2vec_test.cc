@@ -143,6 +143,29 @@ TEST_CASE("word2vec: the loss on words that are held out falls", "[word2vec]") {
   CHECK(ReadJson(again)["evaluations"].size() == 3);  // two epochs, and the best one's values
 }
 
+TEST_CASE("word2vec: eval gives the loss that training gave, whatever the batches and workers",
+          "[word2vec]") {
+  const DataFiles files;
+  const std::string job = WriteWord2Vec(files, "split: {validation: 0.1}\n"),
+                    model = files.Path("model"), evaluated = files.Path("evaluated.json");
+  for (const char* loss : {"loss.kind=negative_sampling", "loss.kind=sampled_softmax"}) {
+    const nlohmann::json report = TrainWords(
+        files, job,
+        {"--local", "1x2", "--model-dir", model, "--set", loss, "--set", "loss.negatives=32"});
+    const auto trained = report["metrics"]["validation_loss"].get<double>();
+    for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+             {}, {"--local", "2x2"}, {"--set", "train.batch_size=100"}}) {
+      std::vector<std::string> arguments = {"eval", "--model-dir", model, "--report", evaluated};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      const auto result = Coxswain(arguments);
+      CAPTURE(loss, more, result.out, result.err);
+      REQUIRE(result.code == 0);
+      CHECK(ReadJson(evaluated)["metrics"]["validation_loss"].get<double>() ==
+            Approx(trained).epsilon(1e-5));
+    }
+  }
+}
+
 TEST_CASE("word2vec: two workers, packed steps and many shards learn the same", "[word2vec]") {
   const DataFiles files;
   CheckQuality(TrainWords(

@@ -5,7 +5,12 @@
 // the step by count^distortion, shared by all pairs:
 //   negative_sampling  -log s(u v) - negatives_per_pair / N sum_n log s(-u_n v)     s: the sigmoid
 //   sampled_softmax    -log(e^(u v) / (e^(u v) + sum_n e^(u_n v) / (N p(n))))
-// Negatives are products of matrices over the distinct centres, not over the pairs.
+// Negatives are products of matrices over the distinct centres, not over the pairs. An evaluation
+// has the same words in their place in each batch, so that its loss is a function of the pairs.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/size_limits.h"
@@ -16,6 +21,9 @@
 
 namespace coxswain::model {
 namespace {
+
+// All pairs of an evaluation share them, and not those of one batch.
+constexpr int64_t kEvaluatedWords = 1024;
 
 struct Word2VecOptions {
   int64_t dim = 0;
@@ -68,31 +76,36 @@ class Word2Vec : public job::ModelSpec {
   }
 
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override {
-    const SkipGramLoss loss = Loss(f, parts);
+    const SkipGramLoss loss = Loss(f, parts, /*evaluates=*/false);
     parts.Minimize(f, loss.sum);
     return loss.mean;
   }
 
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override {
-    const SkipGramLoss loss = Loss(f, parts);
+    const SkipGramLoss loss = Loss(f, parts, /*evaluates=*/true);
     f.Result("loss", loss.sum);
     f.Result("pairs", loss.pairs);
   }
 
  private:
-  SkipGramLoss Loss(FunctionBuilder& f, const ModelParts& parts) const;
+  SkipGramLoss Loss(FunctionBuilder& f, const ModelParts& parts, bool evaluates) const;
 };
 
-SkipGramLoss Word2Vec::Loss(FunctionBuilder& f, const ModelParts& parts) const {
+SkipGramLoss Word2Vec::Loss(FunctionBuilder& f, const ModelParts& parts, bool evaluates) const {
   const job::SamplingSpec& sampling = *parts.job().loss->sampling();
   // The others count as much as all words would; else as a number of them for each pair.
   const bool softmax = sampling.negatives_per_pair == 0;
   const bool uniform = sampling.distribution == job::Distribution::kUniform;
   const Output pairs = f.Column("center.pairs"), center_of = f.Column("context.center");
+  const double distortion = uniform ? 0 : sampling.distortion;
+  const std::vector<int64_t> counts = parts.data().training_counts(data::kWordFeature);
+  int64_t drawn = sampling.negatives;
+  // A softmax is estimated by as many as in training, of which its mean depends.
+  if (evaluates && !softmax) drawn = std::max(drawn, kEvaluatedWords);
   Output expected;
   const Output negatives =
-      SampleByCount(f, parts.data().training_counts(data::kWordFeature), sampling.negatives,
-                    uniform ? 0 : sampling.distortion, parts.job().train.seed, &expected);
+      evaluates ? SpreadByCount(f, counts, drawn, distortion, &expected)
+                : SampleByCount(f, counts, drawn, distortion, parts.job().train.seed, &expected);
   const Output v = f.Lookup(parts.table(data::kWordFeature), f.Column("center"));
   std::vector<Output> places;
   const Output u = f.LookupUnique(parts.table(absl::StrCat(data::kWordFeature, "_output")),
@@ -111,7 +124,7 @@ SkipGramLoss Word2Vec::Loss(FunctionBuilder& f, const ModelParts& parts) const {
   } else {
     // Each centre's negatives count for all of its pairs.
     const Output rows = f.Mul(f.Op("NegativeSamplingLoss", {negative_logits}), pairs);
-    const double weight = sampling.negatives_per_pair / static_cast<double>(sampling.negatives);
+    const double weight = sampling.negatives_per_pair / static_cast<double>(drawn);
     result.sum = f.Add(f.Sum(Softplus(f, f.Neg(logits))),
                        f.Mul(f.Sum(rows), f.Scalar(static_cast<float>(weight))));
   }
