@@ -200,13 +200,17 @@ struct BlockRule {
 
 template <typename Rule>
 Rule ReadRule(const float* given) {
+  const auto read = [given]<typename Numbers>() {
+    std::array<float, sizeof(Numbers) / sizeof(float)> numbers;
+    std::copy(given, given + numbers.size(), numbers.begin());
+    return std::bit_cast<Numbers>(numbers);
+  };
   if constexpr (requires(const Rule& rule) { rule.square_root; }) {
     // The flag may be any byte, which no bool may be: the power says the same.
-    return {given[0], given[1], given[2], given[3], given[3] == 0.5f};
+    const auto numbers = read.template operator()<typename Rule::Numbers>();
+    return {numbers, numbers.minus_power == 0.5f};
   } else {
-    std::array<float, sizeof(Rule) / sizeof(float)> numbers;
-    std::copy(given, given + numbers.size(), numbers.begin());
-    return std::bit_cast<Rule>(numbers);
+    return read.template operator()<Rule>();
   }
 }
 

@@ -1,7 +1,8 @@
 // The rules of kernels/optimizers for rows in a device's memory, in f32.
 //
-// A rule has the numbers of the optimizer's Rule<float>, in their order, and computes what that
-// does in the same order: with additions and products that are each rounded, the bits are the same.
+// A rule has the numbers of the optimizer's Rule<float>, which both take from rule_numbers.h, and
+// computes what that does in the same order: with additions and products that are each rounded, the
+// bits are the same.
 // So a file that includes this is compiled without contraction to multiply-adds (CMakeLists.txt).
 // A rule changes the weight and kSlots slots by the gradient g; one whose slot has a value for a
 // row (kPerRow) makes the rule for the row's elements of it. The optimizers' files have formulas.
@@ -10,21 +11,20 @@
 #include <float.h>
 
 #include "kernels/cuda/math.h"
+#include "kernels/optimizers/rule_numbers.h"
 
 namespace coxswain::cuda {
 
-struct SgdRule {
+struct SgdRule : kernels::SgdNumbers<float> {
   static constexpr int kSlots = 0;
   static constexpr bool kPerRow = false;
-  float lr, l2;
 
   COX_DEVICE void operator()(float g, float& w) const { w -= lr * (g + l2 * w); }
 };
 
-struct MomentumRule {
+struct MomentumRule : kernels::MomentumNumbers<float> {
   static constexpr int kSlots = 1;
   static constexpr bool kPerRow = false;
-  float lr, l2, mu, keep_g, keep_a;
 
   COX_DEVICE void operator()(float g, float& w, float& a) const {
     g += l2 * w;
@@ -33,10 +33,9 @@ struct MomentumRule {
   }
 };
 
-struct AdagradRule {
+struct AdagradRule : kernels::AdagradNumbers<float> {
   static constexpr int kSlots = 1;
   static constexpr bool kPerRow = false;
-  float lr, l2, eps;
 
   COX_DEVICE void operator()(float g, float& w, float& a) const {
     g += l2 * w;
@@ -45,19 +44,17 @@ struct AdagradRule {
   }
 };
 
-struct RowwiseAdagradRule {
+struct RowwiseAdagradRule : kernels::RowwiseAdagradNumbers<float> {
   static constexpr int kSlots = 1;
   static constexpr bool kPerRow = true;
-  float lr, l2, eps;
 
   // `a` is the slot of the row after the update.
-  COX_DEVICE SgdRule OfRow(float a) const { return {lr / (Sqrt(a) + eps), l2}; }
+  COX_DEVICE SgdRule OfRow(float a) const { return {{.lr = lr / (Sqrt(a) + eps), .l2 = l2}}; }
 };
 
-struct RmspropRule {
+struct RmspropRule : kernels::RmspropNumbers<float> {
   static constexpr int kSlots = 1;
   static constexpr bool kPerRow = false;
-  float lr, l2, eps, rho;
 
   COX_DEVICE void operator()(float g, float& w, float& v) const {
     g += l2 * w;
@@ -66,10 +63,9 @@ struct RmspropRule {
   }
 };
 
-struct LazyAdamRule {
+struct LazyAdamRule : kernels::AdamNumbers<float> {
   static constexpr int kSlots = 2;
   static constexpr bool kPerRow = false;
-  float lr_t, l2, b1, b2, one_minus_b1, one_minus_b2, eps;
 
   COX_DEVICE void operator()(float g, float& w, float& m, float& v) const {
     constexpr float kTiny = FLT_MIN, kStill = kTiny * (1 << 26);
@@ -84,10 +80,9 @@ struct LazyAdamRule {
   }
 };
 
-struct FtrlRule {
+struct FtrlRule : kernels::FtrlNumbers<float> {
   static constexpr int kSlots = 2;
   static constexpr bool kPerRow = false;
-  float inverse_lr, l1, twice_l2, minus_power;  // what follows on the host says no more
 
   COX_DEVICE float Power(float n) const {
     return minus_power == 0.5f ? Sqrt(n) : powf(n, minus_power);

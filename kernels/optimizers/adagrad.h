@@ -11,6 +11,7 @@
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
+#include "kernels/optimizers/rule_numbers.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain::kernels {
@@ -29,8 +30,9 @@ struct AdagradOptimizer : Adagrad {
   auto Slots() const { return std::array{OptimizerSlot{"accumulator", initial_accumulator}}; }
 
   template <typename T>
-  struct Rule {
-    T lr, l2, eps;
+  struct Rule : AdagradNumbers<T> {
+    using Numbers = AdagradNumbers<T>;
+    using Numbers::lr, Numbers::l2, Numbers::eps;
     COX_ALWAYS_INLINE void operator()(T g, T& w, T& a) const {
       g += l2 * w;
       a += g * g;
@@ -39,7 +41,9 @@ struct AdagradOptimizer : Adagrad {
   };
   template <typename T>
   Rule<T> RuleOf(const OptimizerStep& step) const {
-    return {static_cast<T>(step.rate), static_cast<T>(l2), static_cast<T>(epsilon)};
+    return {{.lr = static_cast<T>(step.rate),
+             .l2 = static_cast<T>(l2),
+             .eps = static_cast<T>(epsilon)}};
   }
 };
 

@@ -20,24 +20,31 @@
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
+#include "kernels/optimizers/rule_numbers.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain::kernels {
 
 // Of update `step` of an optimizer with beta1, beta2, epsilon and l2.
 template <typename T>
-struct AdamRule {
+struct AdamRule : AdamNumbers<T> {
+  using Numbers = AdamNumbers<T>;
+  using Numbers::lr_t, Numbers::l2, Numbers::b1, Numbers::b2, Numbers::one_minus_b1,
+      Numbers::one_minus_b2, Numbers::eps;
+
   template <typename O>
   AdamRule(const O& o, const OptimizerStep& step)
-      : l2(static_cast<T>(o.l2)),
-        b1(static_cast<T>(o.beta1)),
-        b2(static_cast<T>(o.beta2)),
-        one_minus_b1(static_cast<T>(1 - o.beta1)),
-        one_minus_b2(static_cast<T>(1 - o.beta2)),
-        eps(static_cast<T>(o.epsilon)) {
+      : Numbers{.lr_t = static_cast<T>(CorrectedRate(o.beta1, o.beta2, step)),
+                .l2 = static_cast<T>(o.l2),
+                .b1 = static_cast<T>(o.beta1),
+                .b2 = static_cast<T>(o.beta2),
+                .one_minus_b1 = static_cast<T>(1 - o.beta1),
+                .one_minus_b2 = static_cast<T>(1 - o.beta2),
+                .eps = static_cast<T>(o.epsilon)} {}
+
+  static double CorrectedRate(double beta1, double beta2, const OptimizerStep& step) {
     const double t = static_cast<double>(step.number);
-    lr_t = static_cast<T>(step.rate * std::sqrt(1 - std::pow(o.beta2, t)) /
-                          (1 - std::pow(o.beta1, t)));
+    return step.rate * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t));
   }
 
   COX_ALWAYS_INLINE void operator()(T g, T& w, T& m, T& v) const {
@@ -53,8 +60,6 @@ struct AdamRule {
     v = next_v;
     w -= lr_t * next_m / (std::sqrt(next_v) + eps);
   }
-
-  T lr_t, l2, b1, b2, one_minus_b1, one_minus_b2, eps;  // lr_t: with both bias corrections
 };
 
 template <typename O>

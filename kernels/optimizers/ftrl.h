@@ -17,6 +17,7 @@
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
+#include "kernels/optimizers/rule_numbers.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain::kernels {
@@ -77,7 +78,10 @@ struct FtrlOptimizer : Ftrl {
   };
 
   template <typename T>
-  struct Rule {
+  struct Rule : FtrlNumbers<T> {
+    using Numbers = FtrlNumbers<T>;
+    using Numbers::inverse_lr, Numbers::l1, Numbers::twice_l2, Numbers::minus_power;
+
     template <typename Run>
     COX_ALWAYS_INLINE void Choose(const Run& run) const {
       if (std::isinf(inverse_lr)) {
@@ -89,13 +93,15 @@ struct FtrlOptimizer : Ftrl {
       }
     }
 
-    T inverse_lr, l1, twice_l2, minus_power;
     bool square_root;
   };
   template <typename T>
   Rule<T> RuleOf(const OptimizerStep& step) const {
-    return {static_cast<T>(1 / step.rate), static_cast<T>(l1), static_cast<T>(2 * l2),
-            static_cast<T>(-learning_rate_power), learning_rate_power == -0.5};
+    return {{.inverse_lr = static_cast<T>(1 / step.rate),
+             .l1 = static_cast<T>(l1),
+             .twice_l2 = static_cast<T>(2 * l2),
+             .minus_power = static_cast<T>(-learning_rate_power)},
+            learning_rate_power == -0.5};
   }
 };
 

@@ -12,6 +12,7 @@
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
+#include "kernels/optimizers/rule_numbers.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain::kernels {
@@ -30,8 +31,9 @@ struct MomentumOptimizer : Momentum {
   auto Slots() const { return std::array{OptimizerSlot{"momentum", 0}}; }
 
   template <typename T>
-  struct Rule {
-    T lr, l2, mu, keep_g, keep_a;  // the step is lr * (keep_g * g + keep_a * a)
+  struct Rule : MomentumNumbers<T> {
+    using Numbers = MomentumNumbers<T>;
+    using Numbers::lr, Numbers::l2, Numbers::mu, Numbers::keep_g, Numbers::keep_a;
     COX_ALWAYS_INLINE void operator()(T g, T& w, T& a) const {
       g += l2 * w;
       a = mu * a + g;
@@ -41,8 +43,11 @@ struct MomentumOptimizer : Momentum {
   template <typename T>
   Rule<T> RuleOf(const OptimizerStep& step) const {
     const T mu = static_cast<T>(momentum);
-    return {static_cast<T>(step.rate), static_cast<T>(l2), mu, nesterov ? T{1} : T{0},
-            nesterov ? mu : T{1}};
+    return {{.lr = static_cast<T>(step.rate),
+             .l2 = static_cast<T>(l2),
+             .mu = mu,
+             .keep_g = nesterov ? T{1} : T{0},
+             .keep_a = nesterov ? mu : T{1}}};
   }
 };
 

@@ -15,6 +15,7 @@
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
+#include "kernels/optimizers/rule_numbers.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain::kernels {
@@ -33,8 +34,9 @@ struct RmspropOptimizer : Rmsprop {
   auto Slots() const { return std::array{OptimizerSlot{"mean_square", 0}}; }
 
   template <typename T>
-  struct Rule {
-    T lr, l2, eps, rho;
+  struct Rule : RmspropNumbers<T> {
+    using Numbers = RmspropNumbers<T>;
+    using Numbers::lr, Numbers::l2, Numbers::eps, Numbers::rho;
     COX_ALWAYS_INLINE void operator()(T g, T& w, T& v) const {
       g += l2 * w;
       v = rho * v + (T{1} - rho) * g * g;
@@ -43,8 +45,10 @@ struct RmspropOptimizer : Rmsprop {
   };
   template <typename T>
   Rule<T> RuleOf(const OptimizerStep& step) const {
-    return {static_cast<T>(step.rate), static_cast<T>(l2), static_cast<T>(epsilon),
-            static_cast<T>(rho)};
+    return {{.lr = static_cast<T>(step.rate),
+             .l2 = static_cast<T>(l2),
+             .eps = static_cast<T>(epsilon),
+             .rho = static_cast<T>(rho)}};
   }
 };
 

@@ -12,6 +12,7 @@
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
+#include "kernels/optimizers/rule_numbers.h"
 #include "kernels/optimizers/sgd.h"
 #include "runtime/base/multiversion.h"
 
@@ -31,16 +32,19 @@ struct RowwiseAdagradOptimizer : RowwiseAdagrad {
   auto Slots() const { return std::array{OptimizerSlot{"accumulator", initial_accumulator}}; }
 
   template <typename T>
-  struct Rule {
-    T lr, l2, eps;
+  struct Rule : RowwiseAdagradNumbers<T> {
+    using Numbers = RowwiseAdagradNumbers<T>;
+    using Numbers::lr, Numbers::l2, Numbers::eps;
     COX_ALWAYS_INLINE SgdOptimizer::Rule<T> OfRow(T mean_square, T& a) const {
       a += mean_square;
-      return {lr / (std::sqrt(a) + eps), l2};
+      return {{.lr = lr / (std::sqrt(a) + eps), .l2 = l2}};
     }
   };
   template <typename T>
   Rule<T> RuleOf(const OptimizerStep& step) const {
-    return {static_cast<T>(step.rate), static_cast<T>(l2), static_cast<T>(epsilon)};
+    return {{.lr = static_cast<T>(step.rate),
+             .l2 = static_cast<T>(l2),
+             .eps = static_cast<T>(epsilon)}};
   }
 };
 

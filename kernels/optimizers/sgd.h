@@ -10,6 +10,7 @@
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "kernels/optimizers/optimizer_spec.h"
+#include "kernels/optimizers/rule_numbers.h"
 #include "runtime/base/multiversion.h"
 
 namespace coxswain::kernels {
@@ -24,13 +25,14 @@ struct SgdOptimizer : Sgd {
   std::array<OptimizerSlot, 0> Slots() const { return {}; }
 
   template <typename T>
-  struct Rule {
-    T lr, l2;
+  struct Rule : SgdNumbers<T> {
+    using Numbers = SgdNumbers<T>;
+    using Numbers::lr, Numbers::l2;
     COX_ALWAYS_INLINE void operator()(T g, T& w) const { w -= lr * (g + l2 * w); }
   };
   template <typename T>
   Rule<T> RuleOf(const OptimizerStep& step) const {
-    return {static_cast<T>(step.rate), static_cast<T>(l2)};
+    return {{.lr = static_cast<T>(step.rate), .l2 = static_cast<T>(l2)}};
   }
 };
 

@@ -1,7 +1,11 @@
 // Rows of a block on the device: in place or not, they get the bits that the CPU computes, and what
 // names no row of the block changes none.
 #include <catch2/catch.hpp>
+#include <string_view>
+#include <type_traits>
 
+#include "kernels/cuda/optimizer_rules.h"
+#include "kernels/optimizers/optimizer_list.h"
 #include "tests/cuda/device_run.h"
 #include "tests/ops/op_run.h"
 
@@ -11,6 +15,35 @@ namespace {
 // A power is a function of the C library or CUDA's, which round differently.
 bool HasPower(const OpCase& op_case) {
   return op_case.label.find("another power") != std::string::npos;
+}
+
+// Whether a Rule<float> of O can be read as a Rule of the device: same numbers, same order.
+template <typename O, typename Rule>
+bool HasNumbersOf() {
+  using OnHost = typename O::template Rule<float>;
+  using Numbers = typename OnHost::Numbers;
+  return std::is_base_of_v<Numbers, OnHost> && std::is_base_of_v<Numbers, Rule> &&
+         sizeof(Numbers) == sizeof(Rule) && sizeof(Numbers) <= sizeof(OnHost);
+}
+
+template <typename Rule>
+void CheckNumbers(std::string_view kind) {
+  INFO(kind);
+  int found = 0;
+#define COX_CHECK_NUMBERS(O)          \
+  if (kind == O::kKind) {             \
+    ++found;                          \
+    CHECK((HasNumbersOf<O, Rule>())); \
+  }
+  COX_OPTIMIZERS(COX_CHECK_NUMBERS)
+#undef COX_CHECK_NUMBERS
+  CHECK(found == 1);
+}
+
+TEST_CASE("an optimizer's rule has the same numbers on the device, and in the same order") {
+#define COX_CHECK_RULE(kind, Rule) CheckNumbers<cuda::Rule>(kind);
+  COX_CUDA_RULES(COX_CHECK_RULE)
+#undef COX_CHECK_RULE
 }
 
 TEST_CASE("a block's rows on the device get the bits that the CPU computes, in place or not") {
