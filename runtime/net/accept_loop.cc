@@ -61,8 +61,12 @@ void AcceptLoop::OnForgotten() {
   absl::MutexLock lock(&mu_);
   if (stopping_ || poller == nullptr) {
     End();
-    return;
+  } else {
+    Pause(poller.get());
   }
+}
+
+void AcceptLoop::Pause(Poller* poller) {
   paused_ = true;
   poller->RunAfter(kPause, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->GoOn();
@@ -73,8 +77,11 @@ void AcceptLoop::GoOn() {
   const std::shared_ptr<Poller> poller = poller_.lock();
   absl::MutexLock lock(&mu_);
   if (stopping_ || poller == nullptr) return;
-  paused_ = false;
-  poller->Add(shared_from_this());
+  if (poller->Add(shared_from_this()).ok()) {
+    paused_ = false;
+  } else {
+    Pause(poller.get());  // short of that, too
+  }
 }
 
 void AcceptLoop::ShutDown() {

@@ -26,7 +26,7 @@ class AcceptLoop final : public PollerSource, public std::enable_shared_from_thi
              std::function<void(UniqueFd)> take);
 
   // Stops listening. When it returns, the address is free and `take` runs no more. Not on the
-  // poller's thread; not before the loop was added to its poller.
+  // poller's thread; only when the poller has taken the loop.
   void ShutDown();
 
   int fd() const override { return socket_.get(); }
@@ -37,6 +37,7 @@ class AcceptLoop final : public PollerSource, public std::enable_shared_from_thi
   // False: the poller is to forget the socket, for a while or for ever.
   bool OnRefused(int error);
   void GoOn();
+  void Pause(Poller* poller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void End() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const std::weak_ptr<Poller> poller_;

@@ -22,8 +22,9 @@ size_t MostStrangersOfThisProcess() {
   return std::max<size_t>(8, files.rlim_cur / 4);
 }
 
-GrpcDoor::GrpcDoor(const StrangerLimits* limits)
-    : strangers_(limits == nullptr ? nullptr : std::make_shared<Strangers>(*limits, poller_)) {}
+GrpcDoor::GrpcDoor(std::shared_ptr<Poller> poller, const StrangerLimits* limits)
+    : poller_(std::move(poller)),
+      strangers_(limits == nullptr ? nullptr : std::make_shared<Strangers>(*limits, poller_)) {}
 
 absl::Status GrpcDoor::Bind(HostPort* address, absl::Duration stuck) {
   ASSIGN_OR_RETURN(TcpSockets bound, ListenTcp(*address, stuck));
@@ -38,15 +39,19 @@ void GrpcDoor::AddTo(grpc::ServerBuilder& builder,
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
 }
 
-void GrpcDoor::Open(const std::string& address) {
+absl::Status GrpcDoor::Open(const std::string& address) {
   for (UniqueFd& socket : sockets_) {
     auto loop = std::make_shared<AcceptLoop>(
         poller_, std::move(socket), absl::StrCat("those who connect to ", address),
         [this](UniqueFd arrived) { Take(std::move(arrived)); });
-    loops_.push_back(loop);
-    poller_->Add(std::move(loop));
+    if (absl::Status added = poller_->Add(loop); !added.ok()) {
+      ShutDown();
+      return added;
+    }
+    loops_.push_back(std::move(loop));
   }
   sockets_.clear();
+  return absl::OkStatus();
 }
 
 void GrpcDoor::Take(UniqueFd socket) {

@@ -25,14 +25,14 @@ namespace coxswain::net {
 class GrpcDoor : public std::enable_shared_from_this<GrpcDoor> {
  public:
   // `limits`: of those who have not shown a pass. Null: nobody is asked for one.
-  explicit GrpcDoor(const StrangerLimits* limits);
+  GrpcDoor(std::shared_ptr<Poller> poller, const StrangerLimits* limits);
 
   // Takes the port and puts the one that was picked into `address`. Errors: as ListenTcp.
   absl::Status Bind(HostPort* address, absl::Duration stuck);
   void AddTo(grpc::ServerBuilder& builder,
              const std::shared_ptr<grpc::ServerCredentials>& credentials);
-  // Lets in who connects, when the server has started.
-  void Open(const std::string& address);
+  // Lets in who connects, when the server has started. Errors: as Poller::Add; then it is shut down.
+  absl::Status Open(const std::string& address);
   // `peer`, as in TcpPeer, has shown a pass: it stays as long as it likes.
   void Admit(const std::string& peer);
   // The port is free when it returns, and the server gets no more connections.
@@ -44,7 +44,7 @@ class GrpcDoor : public std::enable_shared_from_this<GrpcDoor> {
   bool Watch(const UniqueFd& socket);
   void Forget(const std::string& peer, uint64_t arrival);
 
-  const std::shared_ptr<Poller> poller_ = std::make_shared<Poller>();
+  const std::shared_ptr<Poller> poller_;
   const std::shared_ptr<Strangers> strangers_;  // may be null
   std::vector<UniqueFd> sockets_;               // until Open
   std::vector<std::shared_ptr<AcceptLoop>> loops_;

@@ -113,7 +113,8 @@ class StreamServer final : private grpc::CallbackGenericService {
 
   absl::Status Start(HostPort address, StrangerLimits limits) {
     limits.most = std::min(limits.most, MostStrangersOfThisProcess());
-    door_ = std::make_shared<GrpcDoor>(desk_ == nullptr ? nullptr : &limits);
+    ASSIGN_OR_RETURN(std::shared_ptr<Poller> poller, Poller::Make());
+    door_ = std::make_shared<GrpcDoor>(std::move(poller), desk_ == nullptr ? nullptr : &limits);
     RETURN_IF_ERROR(door_->Bind(&address, kStuckPeerTimeout));
     address_ = FormatHostPort(address);
     grpc::ServerBuilder builder;
@@ -128,8 +129,7 @@ class StreamServer final : private grpc::CallbackGenericService {
     if (server_ == nullptr) {
       return absl::UnavailableError(absl::StrCat("cannot listen at ", address_));
     }
-    door_->Open(address_);
-    return absl::OkStatus();
+    return door_->Open(address_);
   }
 
   // Stops listening, closes the streams and waits until no handler is running.

@@ -45,15 +45,22 @@ namespace {
 // The threads on which links run their handlers: connections are dealt out to them.
 class Pollers {
  public:
-  std::shared_ptr<Poller> Next() {
+  // Where no other can be made, those that there are do more. Errors: as Poller::Make, while there
+  // is none.
+  absl::StatusOr<std::shared_ptr<Poller>> Next() {
     absl::MutexLock lock(&mu_);
     if (pollers_.empty()) {
       const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
       pollers_.resize(std::clamp(cores / 2, 1u, 8u));
     }
     std::shared_ptr<Poller>& poller = pollers_[next_++ % pollers_.size()];
-    if (poller == nullptr) poller = std::make_shared<Poller>();
-    return poller;
+    if (poller != nullptr) return poller;
+    absl::StatusOr<std::shared_ptr<Poller>> made = Poller::Make();
+    if (made.ok()) return poller = *std::move(made);
+    for (const std::shared_ptr<Poller>& other : pollers_) {
+      if (other != nullptr) return other;
+    }
+    return made.status();
   }
 
  private:
@@ -132,8 +139,7 @@ class Arrival final : public PollerSource, public std::enable_shared_from_this<A
     absl::StatusOr<std::shared_ptr<ShmSegment>> segment =
         file.ok() ? ShmSegment::Map(*file) : file.status();
     if (!segment.ok()) {
-      LogWarning("a connection to ", door_->address,
-                 " through shared memory is refused: ", segment.status().message());
+      LogRefused(segment.status());
       SendAnswer(socket_, false);
       return false;
     }
@@ -151,12 +157,23 @@ class Arrival final : public PollerSource, public std::enable_shared_from_this<A
   void OnForgotten() override {
     const std::shared_ptr<Poller> poller = poller_.lock();
     if (!short_of_descriptors_ || poller == nullptr) return;
-    poller->RunAfter(AcceptLoop::kPause, [self = shared_from_this()] {
-      if (const auto again = self->poller_.lock()) again->Add(self);
-    });
+    poller->RunAfter(AcceptLoop::kPause, [self = shared_from_this()] { self->TryAgain(); });
   }
 
  private:
+  void TryAgain() {
+    const auto poller = poller_.lock();
+    if (poller == nullptr) return;
+    if (const absl::Status added = poller->Add(shared_from_this()); !added.ok()) {
+      LogRefused(added);
+    }
+  }
+  // The other end sees the socket closed, and uses gRPC if it may.
+  void LogRefused(const absl::Status& why) const {
+    LogWarning("a connection to ", door_->address,
+               " through shared memory is refused: ", why.message());
+  }
+
   void Accept(UniqueFd socket, std::shared_ptr<ShmSegment> segment) {
     SendAnswer(socket_, true);
     const std::string peer =
@@ -168,7 +185,9 @@ class Arrival final : public PollerSource, public std::enable_shared_from_this<A
     std::shared_ptr<ConnectionHandler> handler = door_->accept(connection);
     if (handler == nullptr) link->Close(absl::UnavailableError("the connection was refused"));
     link->Open(std::move(handler));
-    if (const auto poller = poller_.lock()) poller->Add(link);
+    if (const auto poller = poller_.lock()) {
+      if (absl::Status added = poller->Add(link); !added.ok()) link->Close(std::move(added));
+    }
   }
 
   const std::shared_ptr<Door> door_;
@@ -179,22 +198,32 @@ class Arrival final : public PollerSource, public std::enable_shared_from_this<A
   bool late_ = false;
 };
 
-// Lets those in who connect to `door`.
-std::shared_ptr<AcceptLoop> StartDoor(const std::shared_ptr<Door>& door, UniqueFd socket) {
+// Someone has connected. Errors: those of whoever is refused; the other end sees the socket closed.
+absl::Status Receive(const std::shared_ptr<Door>& door, UniqueFd arrived) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Poller> poller, door->pollers->Next());
+  auto arrival = std::make_shared<Arrival>(door, poller, std::move(arrived));
+  RETURN_IF_ERROR(poller->Add(arrival));
+  poller->RunAfter(door->hello_timeout, [weak = std::weak_ptr<Arrival>(arrival)] {
+    if (const auto silent = weak.lock()) silent->GiveUp();
+  });
+  return absl::OkStatus();
+}
+
+// Lets those in who connect to `door`. Errors: as Poller::Add.
+absl::StatusOr<std::shared_ptr<AcceptLoop>> StartDoor(const std::shared_ptr<Door>& door,
+                                                      UniqueFd socket) {
   const auto take = [door](UniqueFd arrived) {
     if (!SameUser(arrived)) return;  // the other end sees it closed, and uses gRPC
-    const std::shared_ptr<Poller> poller = door->pollers->Next();
-    auto arrival = std::make_shared<Arrival>(door, poller, std::move(arrived));
-    poller->Add(arrival);
-    poller->RunAfter(door->hello_timeout, [weak = std::weak_ptr<Arrival>(arrival)] {
-      if (const auto silent = weak.lock()) silent->GiveUp();
-    });
+    if (const absl::Status received = Receive(door, std::move(arrived)); !received.ok()) {
+      LogWarning("a connection to ", door->address,
+                 " through shared memory is refused: ", received.message());
+    }
   };
-  const std::shared_ptr<Poller> poller = door->pollers->Next();
+  ASSIGN_OR_RETURN(const std::shared_ptr<Poller> poller, door->pollers->Next());
   auto loop = std::make_shared<AcceptLoop>(
       poller, std::move(socket),
       absl::StrCat("those who connect to ", door->address, " on this host"), take);
-  poller->Add(loop);
+  RETURN_IF_ERROR(poller->Add(loop));
   return loop;
 }
 
@@ -276,6 +305,14 @@ class Dial final : public std::enable_shared_from_this<Dial> {
       --busy_;
     }
     if (connection != nullptr) connection->Close(std::move(reason));
+  }
+
+  // It is closed, and nobody tells its handler.
+  void Abandon(absl::Status reason) {
+    std::shared_ptr<ConnectionHandler> handler;  // goes after the lock
+    absl::MutexLock lock(&mu_);
+    closed_ = std::move(reason);
+    handler = std::exchange(handler_, nullptr);
   }
 
   // The other end has answered: from now on through `connection`, which handles with the handler
@@ -384,7 +421,7 @@ class AnswerSource final : public PollerSource {
       link->Open(std::move(handler));
       return std::make_shared<ShmConnection>(link);
     });
-    poller->Add(std::move(link));
+    if (absl::Status added = poller->Add(link); !added.ok()) link->Close(std::move(added));
     return false;
   }
 
@@ -464,11 +501,15 @@ class HostTransport final : public Transport, public AsksForPasses {
     ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(door->address));
     absl::StatusOr<UniqueFd> socket = ListenAt(ShmName(bound));
     std::shared_ptr<AcceptLoop> source;
-    if (socket.ok()) {
-      source = StartDoor(door, *std::move(socket));
-    } else {
+    absl::Status opened = socket.status();
+    if (opened.ok()) {
+      auto started = StartDoor(door, *std::move(socket));
+      opened = started.status();
+      if (opened.ok()) source = *std::move(started);
+    }
+    if (!opened.ok()) {
       LogWarning("no shared memory for those who connect to ", door->address,
-                 " on this host: ", socket.status().message());
+                 " on this host: ", opened.message());
     }
     return std::make_unique<HostListener>(std::move(grpc), std::move(door), std::move(source));
   }
@@ -495,27 +536,46 @@ class HostTransport final : public Transport, public AsksForPasses {
     auto dial = std::make_shared<Dial>(address, options_.max_message_bytes, std::move(handler),
                                        std::move(otherwise));
     auto connection = std::make_shared<DialConnection>(dial);
-    {
-      absl::MutexLock lock(&mu_);
-      if (closed_) return connection;  // a dead one: nobody will tell its handler anything
-      dials_.Add(dial);
-    }
-    const std::shared_ptr<Poller> poller = pollers_->Next();
-    if (!reached.ok()) {
-      const absl::Status why = absl::UnavailableError(reached.message());
-      poller->RunAfter(absl::ZeroDuration(), [dial, why] { dial->Close(why); });
+    if (!Keep(dial)) {
+      dial->Abandon(absl::UnavailableError("the transport ended"));
       return connection;
     }
-    auto answer = std::make_shared<AnswerSource>(dial, std::move(socket), memory->segment, links_,
-                                                 options_, poller);
-    poller->Add(answer);
-    poller->RunAfter(timeout, [weak = std::weak_ptr<AnswerSource>(answer), timeout] {
-      if (const auto source = weak.lock()) source->OnTimeout(timeout);
-    });
+    const absl::StatusOr<std::shared_ptr<Poller>> poller = pollers_->Next();
+    absl::Status waits = poller.status();
+    if (waits.ok() && !reached.ok()) {
+      const absl::Status why = absl::UnavailableError(reached.message());
+      (*poller)->RunAfter(absl::ZeroDuration(), [dial, why] { dial->Close(why); });
+    } else if (waits.ok()) {
+      auto answer = std::make_shared<AnswerSource>(dial, std::move(socket), memory->segment, links_,
+                                                   options_, *poller);
+      waits = WaitForAnswer(poller->get(), answer, timeout);
+    }
+    if (!waits.ok() && local) {
+      dial->Close(absl::UnavailableError(waits.message()));
+    } else if (!waits.ok()) {
+      dial->UseGrpcInstead();
+    }
     return connection;
   }
 
  private:
+  // False when the transport ends.
+  bool Keep(const std::shared_ptr<Dial>& dial) {
+    absl::MutexLock lock(&mu_);
+    if (!closed_) dials_.Add(dial);
+    return !closed_;
+  }
+
+  // Errors: as Poller::Add.
+  static absl::Status WaitForAnswer(Poller* poller, const std::shared_ptr<AnswerSource>& answer,
+                                    absl::Duration timeout) {
+    RETURN_IF_ERROR(poller->Add(answer));
+    poller->RunAfter(timeout, [weak = std::weak_ptr<AnswerSource>(answer), timeout] {
+      if (const auto source = weak.lock()) source->OnTimeout(timeout);
+    });
+    return absl::OkStatus();
+  }
+
   std::shared_ptr<Door> NewDoor(const std::string& address, AcceptFunction accept) {
     auto door = std::make_shared<Door>();
     door->accept = std::move(accept);
@@ -537,7 +597,7 @@ class HostTransport final : public Transport, public AsksForPasses {
     }
     ASSIGN_OR_RETURN(UniqueFd socket, ListenAt(LocalName(address)));
     auto door = NewDoor(address, std::move(accept));
-    auto source = StartDoor(door, std::move(socket));
+    ASSIGN_OR_RETURN(auto source, StartDoor(door, std::move(socket)));
     return std::make_unique<HostListener>(nullptr, std::move(door), std::move(source));
   }
 

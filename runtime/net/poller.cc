@@ -9,14 +9,17 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <map>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "runtime/base/logging.h"
+#include "runtime/base/status.h"
 #include "runtime/net/unique_fd.h"
 
 namespace coxswain::net {
@@ -26,6 +29,10 @@ namespace {
 using Time = std::chrono::steady_clock::time_point;
 
 Time Now() { return std::chrono::steady_clock::now(); }
+
+absl::Status NoneLeft(absl::string_view what, int error) {
+  return absl::ResourceExhaustedError(absl::StrCat(what, ": ", std::strerror(error)));
+}
 
 }  // namespace
 
@@ -41,11 +48,12 @@ struct Poller::State {
   std::vector<std::shared_ptr<PollerSource>> added ABSL_GUARDED_BY(mu);  // since the last look
   std::vector<std::shared_ptr<PollerSource>> active;                     // of the thread
 
-  void Watch(int fd, uint64_t id) {
+  absl::Status Watch(int fd, uint64_t id) {
     epoll_event event = {};
     event.events = EPOLLIN | EPOLLRDHUP;
     event.data.u64 = id;
-    COX_CHECK(epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl fails: ", errno);
+    if (epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0) return absl::OkStatus();
+    return NoneLeft("cannot watch another connection", errno);
   }
 
   void Wake() {
@@ -133,11 +141,21 @@ struct Poller::State {
   }
 };
 
-Poller::Poller() : state_(std::make_shared<State>()) {
-  COX_CHECK(state_->epoll.valid() && state_->wake.valid(), "cannot make an epoll: ", errno);
-  state_->Watch(state_->wake.get(), 0);
-  thread_ = std::thread([state = state_] { state->Run(); });
+absl::StatusOr<std::shared_ptr<Poller>> Poller::Make() {
+  auto state = std::make_shared<State>();
+  if (!state->epoll.valid() || !state->wake.valid()) {
+    return NoneLeft("cannot wait for connections", errno);
+  }
+  RETURN_IF_ERROR(state->Watch(state->wake.get(), 0));
+  try {
+    return std::shared_ptr<Poller>(new Poller(std::move(state)));
+  } catch (const std::system_error& error) {
+    return NoneLeft("no thread to wait for connections", error.code().value());
+  }
 }
+
+Poller::Poller(std::shared_ptr<State> state)
+    : state_(std::move(state)), thread_([state = state_] { state->Run(); }) {}
 
 Poller::~Poller() {
   state_->stop.store(true, std::memory_order_release);
@@ -154,15 +172,16 @@ Poller::~Poller() {
   timers.swap(state_->timers);
 }
 
-void Poller::Add(std::shared_ptr<PollerSource> source) {
+absl::Status Poller::Add(std::shared_ptr<PollerSource> source) {
   {
     absl::MutexLock lock(&state_->mu);
     const uint64_t id = ++state_->last_id;
+    RETURN_IF_ERROR(state_->Watch(source->fd(), id));
     state_->added.push_back(source);
-    state_->Watch(source->fd(), id);
     state_->sources.emplace(id, std::move(source));
   }
   state_->Wake();
+  return absl::OkStatus();
 }
 
 void Poller::RunAfter(absl::Duration delay, std::function<void()> action) {

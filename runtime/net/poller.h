@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace coxswain::net {
@@ -27,16 +28,21 @@ class PollerSource {
 // Thread-safe.
 class Poller {
  public:
-  Poller();
+  // Errors: ResourceExhausted, when the system has no descriptor, memory or thread for it.
+  static absl::StatusOr<std::shared_ptr<Poller>> Make();
   // Ends the thread; sources are forgotten, timers never run. On the poller's own thread the end
   // comes when what it runs has returned.
   ~Poller();
 
-  void Add(std::shared_ptr<PollerSource> source);
+  // Errors: ResourceExhausted, when the system watches no more descriptors (a user may have so many
+  // of all processes, fs.epoll.max_user_watches); then none of the source's methods was called but
+  // fd.
+  absl::Status Add(std::shared_ptr<PollerSource> source);
   void RunAfter(absl::Duration delay, std::function<void()> action);
 
  private:
   struct State;
+  explicit Poller(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
   std::thread thread_;
 };

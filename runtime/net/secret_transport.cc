@@ -309,11 +309,9 @@ class SecretTransport final : public Transport {
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    AcceptFunction accept) override {
+    ASSIGN_OR_RETURN(std::shared_ptr<Poller> poller, Poller::Make());
     auto door = std::shared_ptr<Door>(
-        new Door{secret_,
-                 std::move(accept),
-                 std::make_shared<Strangers>(limits_, std::make_shared<Poller>()),
-                 {}});
+        new Door{secret_, std::move(accept), std::make_shared<Strangers>(limits_, poller), {}});
     return inner_->Listen(address, [door](std::shared_ptr<Connection> connection) {
       auto arrival = std::make_shared<Arrival>(door, std::move(connection));
       return arrival->Enter() ? arrival : nullptr;

@@ -3,6 +3,9 @@
 #include <cstdlib>
 #include <new>
 
+#include "coxswain/tensor.h"
+#include "runtime/tensor/limits.h"
+
 namespace coxswain::testing {
 namespace {
 
@@ -38,16 +41,19 @@ void* __wrap__Znwm(size_t bytes) {
   return __real__Znwm(bytes);
 }
 
-void* __real_aligned_alloc(size_t alignment, size_t bytes);
-void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {
-  return Fails(bytes) ? nullptr : __real_aligned_alloc(alignment, bytes);
-}
-
 void* __real_calloc(size_t count, size_t bytes);
 void* __wrap_calloc(size_t count, size_t bytes) {
   return Fails(count * bytes) ? nullptr : __real_calloc(count, bytes);
 }
 
 }  // extern "C"
+
+// Buffer::Allocate, which may have a block that was used before.
+Buffer AllocateForReal(size_t bytes) asm("__real__ZN8coxswain6Buffer8AllocateEm");
+Buffer AllocateOrFail(size_t bytes) asm("__wrap__ZN8coxswain6Buffer8AllocateEm");
+Buffer AllocateOrFail(size_t bytes) {
+  if (Fails(bytes)) throw AllocationError("a test lets no memory be had");
+  return AllocateForReal(bytes);
+}
 
 }  // namespace coxswain::testing

@@ -1,6 +1,6 @@
 // A shortage of memory, when and where a test wants it. In programs that are linked with
-// coxswain_failing_memory (tests/CMakeLists.txt): there `operator new`, aligned_alloc and calloc of
-// all that is compiled here go through failing_memory.cc.
+// coxswain_failing_memory (tests/CMakeLists.txt): there `operator new`, Buffer::Allocate and calloc
+// of all that is compiled here go through failing_memory.cc.
 #pragma once
 
 #include <cstddef>

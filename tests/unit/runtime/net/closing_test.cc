@@ -184,6 +184,30 @@ TEST_CASE("a transport's end closes what it connected", "[net]") {
   client.connection->Close(absl::OkStatus());
 }
 
+TEST_CASE("who connects while its transport ends has a dead connection, of which it hears nothing",
+          "[net]") {
+  const Kind kind = GENERATE(values<Kind>({Grpc(), SameHost(), SameUser()}));
+  INFO(kind.name);
+  Net net(kind);
+  net::Transport* const transport = net.transport.get();
+  const std::string address = net.listener->address();
+  End late{nullptr, std::make_shared<Recorder>()};
+  End client{nullptr, std::make_shared<Recorder>()};
+  client.recorder->on_closed = [&] {
+    late.connection = transport->Connect(address, kPatience, late.recorder);
+  };
+  client.connection = transport->Connect(address, kPatience, client.recorder);
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  net.transport.reset();
+  REQUIRE(late.connection != nullptr);
+  late.connection->Send(Numbered(1, 0));
+  late.connection->Close(absl::OkStatus());
+  late.connection.reset();
+  CHECK(late.recorder->closes() == 0);
+  CHECK(late.recorder.use_count() == 1);
+}
+
 TEST_CASE("connecting to nobody ends in Unavailable that names the address", "[net]") {
   const Kind kind = AnyKind();
   INFO(kind.name);

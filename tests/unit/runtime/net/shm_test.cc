@@ -28,6 +28,7 @@
 #include "runtime/net/shm_link.h"
 #include "runtime/net/shm_segment.h"
 #include "runtime/net/shm_socket.h"
+#include "tests/unit/runtime/net/failing_epoll.h"
 #include "tests/unit/runtime/net/harness.h"
 
 namespace coxswain::net_testing {
@@ -326,6 +327,39 @@ TEST_CASE("a listener that has no descriptor for a while lets those on its host 
   REQUIRE(server.connection != nullptr);
   CHECK(server.recorder->WaitMessages(1));
   CHECK_THAT(server.connection->peer(), Catch::EndsWith("on this host"));
+}
+
+TEST_CASE("a listener that can watch no more connections refuses one, and lives", "[net]") {
+  Net net(SameHost());
+  const std::string name = net::ShmNamesFor(*net::ParseHostPort(net.listener->address()))[0];
+  {
+    const FailingEpoll none;
+    absl::StatusOr<net::UniqueFd> refused = net::ConnectTo(name);
+    REQUIRE(refused.ok());
+    fcntl(refused->get(), F_SETFL, 0);
+    char answer = 0;
+    CHECK(recv(refused->get(), &answer, 1, 0) == 0);
+    // Those who connect from here cannot wait for an answer either; both ends have gRPC.
+    CheckAlive(net);
+  }
+  End client = net.Connect();
+  client.connection->Send(Numbered(1, 0));
+  End server = net.acceptor.Take();
+  REQUIRE(server.connection != nullptr);
+  CHECK(server.recorder->WaitMessages(1));
+  CHECK_THAT(server.connection->peer(), Catch::EndsWith("on this host"));
+}
+
+TEST_CASE("without a way to wait for connections nobody listens and nobody is reached", "[net]") {
+  const Kind kind = GENERATE(values<Kind>({SameUser(), Grpc()}));
+  INFO(kind.name);
+  auto transport = kind.make();
+  Acceptor acceptor;
+  auto recorder = std::make_shared<Recorder>();
+  const FailingEpoll none;
+  CHECK(absl::IsResourceExhausted(transport->Listen(kind.listen_at, acceptor.function()).status()));
+  const auto connection = transport->Connect("local:nobody", kPatience, recorder);
+  CHECK_FALSE(recorder->WaitClosed().ok());
 }
 
 TEST_CASE("a listener that waits for descriptors can end, and its name is free then", "[net]") {
