@@ -78,14 +78,14 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ReadSlotOfIds(
     const ParameterServerStrategy& strategy, const VariableInfo& info, int shard, int64_t begin,
     int64_t count, int slot) {
   RETURN_IF_ERROR(CheckShard(strategy, info, shard));
-  ASSIGN_OR_RETURN(
-      core::Controller::IdsRead read,
-      WaitForValue<core::Controller::IdsRead>(
-          [&](auto done) {
-            strategy.cluster().controller()->ReadIds(info.shards[static_cast<size_t>(shard)].id(),
-                                                     begin, count, slot, std::move(done));
-          },
-          RowsOf(strategy.cluster(), info)));
+  ASSIGN_OR_RETURN(core::Controller::IdsRead read,
+                   WaitForValue<core::Controller::IdsRead>(
+                       [&](auto done) {
+                         strategy.cluster().controller()->ReadIds(
+                             info.shards[static_cast<size_t>(shard)].id(), begin, count, slot,
+                             std::move(done));
+                       },
+                       RowsOf(strategy.cluster(), info)));
   return ParameterServerStrategy::IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 

@@ -81,13 +81,13 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
     const VariableInfo& info, int shard, int64_t begin, int64_t count, Values values) {
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
   const proto::ShardSpec& spec = info.shards[shard];
-  ASSIGN_OR_RETURN(core::Controller::IdsRead read,
-                   WaitForValue<core::Controller::IdsRead>(
-                       [&](auto done) {
-                         state_->cluster.controller()->ReadIds(spec.id(), begin, count,
-                                                               SlotOf(values), std::move(done));
-                       },
-                       RowsOf(state_->cluster, info)));
+  ASSIGN_OR_RETURN(core::Controller::IdsRead read, WaitForValue<core::Controller::IdsRead>(
+                                                       [&](auto done) {
+                                                         state_->cluster.controller()->ReadIds(
+                                                             spec.id(), begin, count,
+                                                             SlotOf(values), std::move(done));
+                                                       },
+                                                       RowsOf(state_->cluster, info)));
   return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 

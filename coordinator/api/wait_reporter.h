@@ -22,7 +22,7 @@ struct WaitFacts {
   bool known = true;  // false: the coordinator itself does not answer
   int workers_ready = 0;
   int workers = 0;
-  std::string waiting_for;  // empty: closures can run
+  std::string waiting_for;   // empty: closures can run
   std::string working = {};  // the task that has worked longest on one request; empty: none is slow
 };
 

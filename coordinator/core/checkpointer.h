@@ -77,8 +77,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   bool gathering() const;
   // Gives up the current checkpoint and begins another one in its place.
   void BeginAnew();
-  // The current checkpoint fails with `reason`, and so do those that are to follow it: a PS is lost,
-  // or the session is over. Also from within a `done`, where the current one has ended already.
+  // The current checkpoint fails with `reason`, and so do those that are to follow it: a PS is
+  // lost, or the session is over. Also from within a `done`, where the current one has ended.
   void Abort(const absl::Status& reason);
   // For messages: what the current checkpoint waits for, and since when; empty when there is none.
   std::string ToString(absl::Duration now) const;

@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +30,7 @@
 #include "coordinator/core/ps_recovery.h"
 #include "coordinator/core/session_hold.h"
 #include "coordinator/core/shard_moves.h"
+#include "coordinator/core/step_pause.h"
 #include "coordinator/core/task_session.h"
 #include "coordinator/core/values_table.h"
 #include "coordinator/core/worker_table.h"
@@ -197,8 +197,8 @@ class Controller {
     int workers_ready = 0;
     int workers = 0;
     std::string waiting_for;  // empty: closures can run
-    // "/job:ps/task:0 at HOST:PORT has worked on create_shards for 40s": the request that has waited
-    // longest for its answer. Empty: none has waited for long.
+    // "/job:ps/task:0 at HOST:PORT has worked on create_shards for 40s": the request that has
+    // waited longest for its answer. Empty: none has waited for long.
     std::string working;
   };
   void GetStats(std::function<void(Stats)> done);
@@ -324,7 +324,7 @@ class Controller {
 
   // controller_steps.cc: a checkpoint is a cut between two synchronous steps.
   void WriteCheckpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
-  void PauseSteps(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
+  void PauseSteps(StepPause::DoneFn done);
   // Tells all PS which closures the steps with backups take that have enough of them.
   void TellChosen();
   void OnStepApplied(ClosureId first, Generation generation, const absl::Status& status);
@@ -378,14 +378,8 @@ class Controller {
   PsRecovery recovery_;
   ShardMoves moves_;
   Checkpoints checkpoints_;
-  struct StepPause {
-    bool writing = false;
-    uint64_t number = 0;
-    std::vector<std::function<void(absl::StatusOr<checkpoint::Manifest>)>> waiting;
-  };
-  std::optional<StepPause> step_pause_;  // no synchronous step begins
-  bool looks_before_recovery_ = false;   // whether another coordinator has had the cluster
-  uint64_t step_pauses_ = 0;
+  StepPause step_pause_;
+  bool looks_before_recovery_ = false;  // whether another coordinator has had the cluster
   absl::Duration expiry_alarm_ = absl::InfiniteDuration();
   std::vector<std::function<void()>> parked_;  // requests that wait for recovery
   FailureLog failures_;

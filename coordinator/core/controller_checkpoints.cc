@@ -95,7 +95,7 @@ void Controller::ScheduleCheckpoint(uint64_t timer) {
   if (every <= absl::ZeroDuration()) return;
   loop_.PostAfter(every, [this, timer] {
     if (!checkpoints_.IsCurrent(timer)) return;
-    const bool coming = step_pause_.has_value();  // there will be one soon
+    const bool coming = step_pause_.on();  // there will be one soon
     if (!coming && checkpoints_.DueByTime(closures_.steps()) && recovery_.running()) {
       BeginCheckpoint();
     }
@@ -104,7 +104,7 @@ void Controller::ScheduleCheckpoint(uint64_t timer) {
 }
 
 void Controller::CheckpointBySteps() {
-  if (step_pause_) return;
+  if (step_pause_.on()) return;
   if (checkpoints_.DueBySteps(closures_.steps()) && recovery_.running()) BeginCheckpoint();
 }
 

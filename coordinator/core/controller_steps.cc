@@ -4,6 +4,7 @@
 // for the step under way and the next two, as far as they are with the workers already, and for
 // nothing else.
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,51 +114,46 @@ void Controller::OnStepApplied(ClosureId first, Generation generation, const abs
   CheckStepsOver();
 }
 
-void Controller::PauseSteps(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done) {
-  if (!step_pause_) {
-    StepPause pause;
-    pause.number = ++step_pauses_;
-    step_pause_ = std::move(pause);
-    closures_.StopSteps();
-  }
-  step_pause_->waiting.push_back(std::move(done));
+void Controller::PauseSteps(StepPause::DoneFn done) {
+  if (step_pause_.Want(std::move(done))) closures_.StopSteps();
   CheckStepsOver();
 }
 
 void Controller::CheckStepsOver() {
-  if (!step_pause_ || step_pause_->writing || !closures_.steps_open().none_begun()) return;
-  step_pause_->writing = true;
+  if (!step_pause_.on() || !closures_.steps_open().none_begun()) return;
+  std::optional<StepPause::Turn> turn = step_pause_.Write();
+  if (!turn) return;
   // A disk that hangs must not stop the training.
-  loop_.PostAfter(options_.recovery.cluster_timeout, [this, number = step_pause_->number] {
-    if (!step_pause_ || step_pause_->number != number || !step_pause_->writing) return;
+  loop_.PostAfter(options_.recovery.cluster_timeout, [this, number = turn->number] {
+    if (!step_pause_.IsWriting(number)) return;
     checkpoints_.Abort(absl::DeadlineExceededError(
         absl::StrCat("it took more than ", absl::FormatDuration(options_.recovery.cluster_timeout),
                      ", in which no synchronous step could begin")));
   });
   WriteCheckpoint(
-      [this, number = step_pause_->number, waiting = std::exchange(step_pause_->waiting, {})](
-          const absl::StatusOr<checkpoint::Manifest>& manifest) {
-        for (const auto& done : waiting) {
+      [this, turn = *std::move(turn)](const absl::StatusOr<checkpoint::Manifest>& manifest) {
+        for (const auto& done : turn.waiting) {
           if (done) done(manifest);
         }
-        if (!step_pause_ || step_pause_->number != number) return;
-        step_pause_->writing = false;
-        if (step_pause_->waiting.empty()) {
-          EndStepPause(absl::OkStatus());
-          // Not from here: the checkpointer is not through with this one.
-          loop_.PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
-        } else {
-          step_pause_->number = ++step_pauses_;
-          loop_.PostAfter(absl::ZeroDuration(), [this] { CheckStepsOver(); });
+        // Not from here: the checkpointer is not through with this one.
+        switch (step_pause_.Over(turn.number)) {
+          case StepPause::Next::kNothing:
+            break;
+          case StepPause::Next::kStepsGoOn:
+            closures_.ResumeSteps();
+            loop_.PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
+            break;
+          case StepPause::Next::kAnother:
+            loop_.PostAfter(absl::ZeroDuration(), [this] { CheckStepsOver(); });
         }
       });
 }
 
 void Controller::EndStepPause(const absl::Status& why) {
-  if (!step_pause_) return;
-  const StepPause pause = *std::exchange(step_pause_, std::nullopt);
+  const auto waiting = step_pause_.End();
+  if (!waiting) return;
   closures_.ResumeSteps();
-  for (const auto& done : pause.waiting) {
+  for (const auto& done : *waiting) {
     if (done) done(why);
   }
 }

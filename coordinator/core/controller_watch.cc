@@ -76,10 +76,10 @@ void Controller::WatchCheckpoint(absl::Duration now) {
   const Checkpointer* const writer = checkpoints_.writer();
   const absl::Duration age = writer == nullptr ? absl::ZeroDuration() : writer->age(now);
   if (waits_.SayCheckpoint(age, now)) {
-    Emit(
-        ClusterEvent::Kind::kWaiting, "",
-        absl::StrCat(writer->ToString(now), "; training ", step_pause_ ? "waits for it" : "goes on",
-                     ", and no other checkpoint is written meanwhile"));
+    Emit(ClusterEvent::Kind::kWaiting, "",
+         absl::StrCat(writer->ToString(now), "; training ",
+                      step_pause_.on() ? "waits for it" : "goes on",
+                      ", and no other checkpoint is written meanwhile"));
   }
 }
 

@@ -1,12 +1,13 @@
 // A cluster that this program holds as its coordinator.
 //
-// Calls that need answers of tasks, here and in the classes that use a cluster, wait for as long as
-// the tasks work on them: restoring a large table may take an hour. Every 30 s they log what they
-// wait for. A task that is gone is noticed at once, one that is silent after its lease, or after
-// five times that while it works on what takes long. Then calls that only need the parameter
-// servers' rows wait for the recovery and ask again; what workers hold is made again when they come
-// back. Errors of all these calls: Unavailable when nothing could run for
-// RecoveryOptions.cluster_timeout, or with whatever else has ended the job.
+// Blocking calls, here and in the classes that use a cluster, wait for as long as tasks work on
+// what they were asked for: restoring a large table may take an hour. Every 30 s they log what they
+// wait for. A task whose process or connection is gone is noticed at once; one that falls silent,
+// after its lease, or after five times that while it makes tables, data sets or values. Calls that
+// read or write rows then wait until the rows are back, and ask again; a checkpoint fails; other
+// calls go on without the task, which is set up when it comes back. What waits for tasks that are
+// gone ends with the error of the job when that fails: Unavailable where nothing could run for
+// RecoveryOptions::cluster_timeout.
 //
 // Thread model: thread-safe. Destroying the last handle ends the session (daemons go back to
 // waiting) and, for Local and InProcess, ends the tasks.

@@ -1,6 +1,6 @@
 // ParameterServerStrategy: creates variables, tables, data sets and functions on a cluster.
 //
-// Creating, defining, reading and writing wait as calls that need tasks do (cluster.h).
+// Creating, defining, reading and writing block; cluster.h says for how long.
 //
 // Thread model: one thread at a time. Handles that it returns are values and stay valid as long as
 // the cluster. They belong to this strategy: another strategy, even on the same cluster, refuses

@@ -16,14 +16,14 @@ TEST_CASE("a wait goes on for as long as it takes, and is reported again and aga
   std::function<void(absl::Status)> answer;
   int reports = 0;
   absl::Duration last;
-  const absl::Status status = WaitForStatus(
-      [&](std::function<void(absl::Status)> done) { answer = std::move(done); },
-      [&](absl::Duration waited) {
-        CHECK(waited >= last);
-        last = waited;
-        if (++reports == 20) answer(absl::AbortedError("over"));
-      },
-      kShort);
+  const absl::Status status =
+      WaitForStatus([&](std::function<void(absl::Status)> done) { answer = std::move(done); },
+                    [&](absl::Duration waited) {
+                      CHECK(waited >= last);
+                      last = waited;
+                      if (++reports == 20) answer(absl::AbortedError("over"));
+                    },
+                    kShort);
   CHECK(status == absl::AbortedError("over"));
   CHECK(reports >= 20);
 }
