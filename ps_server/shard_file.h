@@ -33,7 +33,8 @@ std::string DeltaFileName(ShardId id, int number);
 bool IsShardFileName(absl::string_view name);
 
 // The tensors of a file of all rows, in the order of the parts; for a hash table also the waiting
-// ids. In a delta the rows come first. `rows`: the number of rows of a table; nullopt: the layout's.
+// ids. In a delta the rows come first. `rows`: the number of rows of a table; nullopt: the
+// layout's.
 std::vector<checkpoint::SafetensorsEntry> FileEntries(const PartPlan& plan,
                                                       const ShardLayout& layout,
                                                       std::optional<int64_t> rows,

@@ -32,7 +32,8 @@ struct ExportedVariable {
 };
 
 // Memory does not grow with the tables, but for hnsw (WriteHnsw). `out` appears whole or not at
-// all. Errors: InvalidArgument for a format; InvalidArgument, NotFound for a variable; AlreadyExists for `out`;
+// all. Errors: InvalidArgument for a format; InvalidArgument, NotFound for a variable;
+// AlreadyExists for `out`;
 // FailedPrecondition when `out` is something other than an export, and for a base that does not
 // fit; DataLoss for damaged files; those of the file system.
 absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& source,

@@ -40,8 +40,8 @@ const std::vector<const ExportFormat*>& ExportFormats();
 // Errors: InvalidArgument, with the names that there are.
 absl::StatusOr<const ExportFormat*> FindExportFormat(absl::string_view name);
 
-// What arrays are called in a file that has all variables: a table's rows have the table's name, its
-// ids and those that were removed have names that come from it.
+// What arrays are called in a file that has all variables: a table's rows have the table's name,
+// its ids and those that were removed have names that come from it.
 std::string IdsName(const SelectedRows& rows);
 std::string RemovedName(const SelectedRows& rows);
 

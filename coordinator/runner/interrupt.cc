@@ -51,9 +51,9 @@ absl::Status JobRunner::SaveInterrupted() {
                   "the newest one there is");
 }
 
-// A job with checkpoints lets what it scheduled run, and goes on behind it. That may be minutes' work
-// where data is streamed, and is endless where there is no worker: then the checkpoint has what did
-// not run, and it runs when the job goes on.
+// A job with checkpoints lets what it scheduled run, and goes on behind it. That may be minutes'
+// work where data is streamed, and is endless where there is no worker: then the checkpoint has
+// what did not run, and it runs when the job goes on.
 void JobRunner::LetRun(ClusterCoordinator* coordinator) {
   const bool ahead = follows() || data().group_size() > 0;
   while (!ahead && !coordinator->Done(kLook) && cluster_.Stats().workers_ready > 0) continue;

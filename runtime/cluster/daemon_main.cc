@@ -1,5 +1,5 @@
-// The flags (AddFlags) and what they mean (Resolve, SecretOf, RootsOf, Understand), what the process
-// does with signals, serving until one ends it (Serve), and main.
+// The flags (AddFlags) and what they mean (Resolve, SecretOf, RootsOf, Understand), what the
+// process does with signals, serving until one ends it (Serve), and main.
 #include "runtime/cluster/daemon_main.h"
 
 #include <malloc.h>

@@ -31,7 +31,8 @@ class GrpcDoor : public std::enable_shared_from_this<GrpcDoor> {
   absl::Status Bind(HostPort* address, absl::Duration stuck);
   void AddTo(grpc::ServerBuilder& builder,
              const std::shared_ptr<grpc::ServerCredentials>& credentials);
-  // Lets in who connects, when the server has started. Errors: as Poller::Add; then it is shut down.
+  // Lets in who connects, when the server has started. Errors: as Poller::Add; then it is shut
+  // down.
   absl::Status Open(const std::string& address);
   // `peer`, as in TcpPeer, has shown a pass: it stays as long as it likes.
   void Admit(const std::string& peer);

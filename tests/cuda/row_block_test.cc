@@ -1,9 +1,9 @@
 // Rows of a block on the device: in place or not, they get the bits that the CPU computes, and what
 // names no row of the block changes none.
 #include <catch2/catch.hpp>
-#include <string_view>
 #include <type_traits>
 
+#include "absl/strings/string_view.h"
 #include "kernels/cuda/optimizer_rules.h"
 #include "kernels/optimizers/optimizer_list.h"
 #include "tests/cuda/device_run.h"
@@ -27,7 +27,7 @@ bool HasNumbersOf() {
 }
 
 template <typename Rule>
-void CheckNumbers(std::string_view kind) {
+void CheckNumbers(absl::string_view kind) {
   INFO(kind);
   int found = 0;
 #define COX_CHECK_NUMBERS(O)          \

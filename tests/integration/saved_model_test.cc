@@ -171,7 +171,7 @@ TEST_CASE("a model of other data is refused", "[model]") {
   TrainAndSave(job, model, files.Path("report.json"));
   const auto result = Coxswain({"eval", job, "--model-dir", model, "--set", "model.dim=5"});
   CAPTURE(result.err);
-  CHECK(result.code == 3);
+  CHECK(result.code == 2);
   CHECK_THAT(result.err, Contains("does not fit") && Contains("'user'"));
 }
 

@@ -20,7 +20,7 @@ std::string Content(const std::string& path) {
 }
 
 nlohmann::json Run(const DataFiles& files, std::vector<std::string> arguments) {
-  const std::string report = files.Path("report.json");
+  const std::string report = files.Path(arguments[0] + ".json");
   if (arguments[0] == "train") arguments.push_back("--quiet");
   arguments.insert(arguments.end(), {"--report", report});
   const Process::Result result = Coxswain(arguments);

@@ -1,5 +1,5 @@
-// The formats of an export, one line each, in the order of the help. X(NpzFormat) stands for the file
-// of this folder that defines NpzFormat.
+// The formats of an export, one line each, in the order of the help. X(NpzFormat) stands for the
+// file of this folder that defines NpzFormat.
 #pragma once
 
 #include "coordinator/export/export_format.h"
