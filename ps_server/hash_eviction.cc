@@ -37,7 +37,6 @@ double HashRows::Age(double seconds) {
 // What was used up to a mark's update was used at its time at the latest.
 void HashRows::NoteTime(int64_t number, double age) {
   const double life = spec_.ttl_seconds();
-  if (life <= 0) return;
   if (!marks_.empty() && age < marks_.back().age + life / kMarksPerLife) return;
   marks_.push_back({age, number});
   // Of those that are too old the last is enough.
@@ -76,7 +75,8 @@ int64_t HashRows::PickVictim() {
 
 void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
                      absl::FunctionRef<void(int64_t)> before_change) {
-  NoteTime(number, Age(time.seconds));
+  // What else a table keeps is the same in every run of the same steps.
+  if (spec_.ttl_seconds() > 0) NoteTime(number, Age(time.seconds));
   const int64_t expired = ExpiredUpTo(number);
   if (expired > 0) {
     // All places within an eighth of a life, if that is not too many at once.
