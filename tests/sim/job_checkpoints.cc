@@ -80,9 +80,10 @@ void CoordinatorProcess::StartTwice() {
     job_->totals.saved += saved.ok();
     --saving_;
     ScheduleMore();
+    // Who saves without a pause leaves no time for steps.
+    place_.world->Schedule(place_.world->random().Exponential(absl::Milliseconds(200)), place_.life,
+                           [this] { StartTwice(); });
   }));
-  place_.world->Schedule(place_.world->random().Exponential(absl::Milliseconds(200)), place_.life,
-                         [this] { StartTwice(); });
 }
 
 }  // namespace coxswain::sim
