@@ -176,6 +176,10 @@ TEST_CASE("docs: the page on serving's commands serve, follow, and answer curl",
   const Folder folder;
   WriteFilms(folder.files);
   folder.MustDo("coxswain train films.yaml --in-process --quiet --model-dir model");
+  folder.MustDo("coxswain make-certificates made");
+  for (const char* copy : {"tls.crt server.crt", "tls.key server.key", "ca.crt clients.crt"}) {
+    folder.MustDo(absl::StrCat("cp -p made/", copy));
+  }
   std::map<std::string, int> ports;  // of a saved model, and of a job that is followed
   std::vector<std::unique_ptr<Process>> servers;
   std::vector<const Process*> following;
@@ -185,7 +189,8 @@ TEST_CASE("docs: the page on serving's commands serve, follow, and answer curl",
     if (absl::StartsWith(line, "coxswain serve")) {
       const bool follows = absl::StrContains(line, "--follow"),
                  named = absl::StrContains(line, "--name");
-      line = absl::StrReplaceAll(line, {{" --http 127.0.0.1:8501", ""}});
+      line =
+          absl::StrReplaceAll(line, {{" --http 127.0.0.1:8501", ""}, {" --http 0.0.0.0:8501", ""}});
       servers.push_back(folder.Start(absl::StrCat(line, " --http 127.0.0.1:0")));
       const int port = PortOf(*servers.back());
       if (follows) following.push_back(servers.back().get());
