@@ -21,10 +21,10 @@ absl::Status CheckTestFiles(const job::JobSpec& job);
 // kConfiguration and the job's key.
 absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const data::Dataset& data);
 
-// After an error of training or of an evaluation: where it is that a file has changed since it was
-// indexed, the saved index is removed. Else a file that differs where nobody looks before training
-// (same size and time, other bytes between the samples) would fail each run alike. Returns the
-// error, which then says so.
+// After an error of training or of an evaluation: where it is that a file of the spec has changed
+// since it was indexed, the saved index is removed. Else a file that differs where nobody looks
+// before training (same size and time, other bytes between the samples) would fail each run alike.
+// Returns the error, which then says so.
 absl::Status WithoutStaleIndex(const absl::Status& error, proto::DatasetSpec spec);
 
 }  // namespace coxswain::runner
