@@ -88,6 +88,7 @@ TEST_CASE("certificates that cannot be used are a mistake of who names them", "[
               "--tls-name", "ranking"});
   CHECK(ps.WaitForError(" W ps:0] TLS with " + directory));
   // And of what takes its place and cannot be used, while it runs.
+  REQUIRE(ps.WaitForOutput("listening on"));
   std::ofstream(directory + "/tls.key") << "torn";
   CHECK(ps.WaitForError("new connections cannot be made"));
   const auto twice = Coxswain({"make-certificates", directory});
