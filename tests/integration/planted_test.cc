@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
+#include <system_error>
 
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
@@ -165,8 +166,21 @@ TEST_CASE("generate that is interrupted leaves nothing behind", "[planted]") {
   REQUIRE(watch >= 0);
   REQUIRE(inotify_add_watch(watch, files.Path("").c_str(), IN_MODIFY) >= 0);
   Process process(CoxswainCommand({"generate", "ratings", "--out", path, "--rows", "1e9"}));
+  // In the middle of it there is more than what a trial of the directory writes.
+  const auto much = [&] {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(files.Path(""), error)) {
+      const auto bytes = entry.file_size(error);
+      if (!error && bytes > 100'000) return true;
+    }
+    return false;
+  };
   pollfd modified = {watch, POLLIN, 0};
-  CHECK(poll(&modified, 1, 60'000) == 1);  // now it is in the middle of it
+  char events[4096];
+  do {
+    REQUIRE(poll(&modified, 1, 60'000) == 1);
+    REQUIRE(read(watch, events, sizeof(events)) > 0);
+  } while (!much());
   close(watch);
   process.Kill(SIGINT);
   const Process::Result result = process.Wait();
