@@ -335,6 +335,11 @@ TEST_CASE("mistakes in a definition are errors that name what is wrong", "[api]"
   table.dim = 1;
   table.wire_dtype = DType::kI64;
   CHECK(absl::StrContains(strategy.CreateTable("t", table).status().message(), "found i64"));
+  table.wire_dtype = DType::kF32;
+  table.rows = 65537;  // a lookup has an output for each shard
+  table.partitioner = MaxSize(/*max_shard_bytes=*/1, /*max_shards=*/0);
+  CHECK(absl::StrContains(strategy.CreateTable("t", table).status().message(),
+                          "65537 shards of 65537 rows; wanted at most 65536"));
   // After all that, the cluster is as good as new.
   CHECK(strategy.Define("g", [&](auto& g) { g.Result("s", g.Sum(g.Read(sharded))); }).ok());
 }
