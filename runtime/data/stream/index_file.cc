@@ -3,15 +3,12 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <set>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/mutex.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_file.h"
@@ -29,15 +26,6 @@ using proto::DatasetSpec;
 
 constexpr char kMagic[] = "coxswain index 1\n";
 
-// Whether this process warns of the directory for the first time: it may open many data sets, such
-// as those of files that come while a job runs, and what is wrong with the directory is no news.
-bool FirstWarning(const std::string& directory) {
-  static absl::Mutex mutex(absl::kConstInit);
-  static auto* const warned = new std::set<std::string>();
-  absl::MutexLock lock(&mutex);
-  return warned->insert(directory).second;
-}
-
 void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* files) {
   const std::string directory = path.substr(0, path.rfind('/'));
   absl::Status saved = MakeOwnDirectory(directory);
@@ -45,7 +33,7 @@ void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* f
   TidyIndexes(directory);
   if (saved.ok()) {
     LogInfo("data set: the index is saved: ", path);
-  } else if (FirstWarning(directory)) {
+  } else {
     LogWarning("data set: its index cannot be saved, and is made again the next time: ",
                saved.message());
   }
@@ -55,12 +43,9 @@ void Save(const DatasetIndex& index, const std::string& path, env::FileSystem* f
 std::string TrustedPath(const DatasetSpec& spec) {
   std::string path = IndexPath(spec);
   if (path.empty()) return path;
-  const std::string directory = path.substr(0, path.rfind('/'));
-  const absl::Status trusted = CheckNotOfOthers(directory);
+  const absl::Status trusted = CheckNotOfOthers(path.substr(0, path.rfind('/')));
   if (trusted.ok() || absl::IsNotFound(trusted)) return path;
-  if (FirstWarning(directory)) {
-    LogWarning("data set: no index is used or saved in the cache directory ", trusted.message());
-  }
+  LogWarning("data set: no index is used or saved in the cache directory ", trusted.message());
   return "";
 }
 

@@ -76,12 +76,14 @@ class RudeEnd {
   net::ShmSegment::Created memory_;
 };
 
-void CheckAlive(Net& net) {
+// Returns whom the acceptor sees.
+std::string CheckAlive(Net& net) {
   End client = net.Connect();
   client.connection->Send(Numbered(1, 0));
   End server = net.acceptor.Take();
   REQUIRE(server.connection != nullptr);
   CHECK(server.recorder->WaitMessages(1));
+  return server.connection->peer();
 }
 
 TEST_CASE("tasks on one host meet in shared memory", "[net]") {
@@ -321,12 +323,7 @@ TEST_CASE("a listener that has no descriptor for a while lets those on its host 
   REQUIRE(recv(waiting->get(), &answer, 1, 0) == 1);
   CHECK(answer == 'y');
   CHECK(net.acceptor.Take().connection != nullptr);
-  End client = net.Connect();
-  client.connection->Send(Numbered(1, 0));
-  End server = net.acceptor.Take();
-  REQUIRE(server.connection != nullptr);
-  CHECK(server.recorder->WaitMessages(1));
-  CHECK_THAT(server.connection->peer(), Catch::EndsWith("on this host"));
+  CHECK_THAT(CheckAlive(net), Catch::EndsWith("on this host"));
 }
 
 TEST_CASE("a listener that can watch no more connections refuses one, and lives", "[net]") {
@@ -342,12 +339,7 @@ TEST_CASE("a listener that can watch no more connections refuses one, and lives"
     // Those who connect from here cannot wait for an answer either; both ends have gRPC.
     CheckAlive(net);
   }
-  End client = net.Connect();
-  client.connection->Send(Numbered(1, 0));
-  End server = net.acceptor.Take();
-  REQUIRE(server.connection != nullptr);
-  CHECK(server.recorder->WaitMessages(1));
-  CHECK_THAT(server.connection->peer(), Catch::EndsWith("on this host"));
+  CHECK_THAT(CheckAlive(net), Catch::EndsWith("on this host"));
 }
 
 TEST_CASE("without a way to wait for connections nobody listens and nobody is reached", "[net]") {

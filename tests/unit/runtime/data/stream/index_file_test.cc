@@ -1,6 +1,5 @@
 #include "runtime/data/stream/index_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -144,47 +143,6 @@ TEST_CASE("index file: what is saved can be used again, whatever the umask") {
   umask(before);
   CHECK((std::filesystem::status(f.path()).permissions() & std::filesystem::perms(022)) ==
         std::filesystem::perms::none);
-}
-
-// What `run` writes to stderr.
-template <typename Run>
-std::string Stderr(const DataFiles& files, Run run) {
-  const std::string path = files.Write("stderr.txt", "");
-  const int before = dup(STDERR_FILENO), file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  REQUIRE(before >= 0);
-  REQUIRE(file >= 0);
-  dup2(file, STDERR_FILENO);
-  run();
-  dup2(before, STDERR_FILENO);
-  close(before);
-  close(file);
-  return *env::NewRealFileSystem()->Read(path);
-}
-
-TEST_CASE("index file: a directory that none is saved in is told once, whatever is read") {
-  Fixture f;
-  std::string directory, said;
-  SECTION("one that others can write") {
-    directory = std::filesystem::path(f.path()).parent_path();
-    std::filesystem::create_directories(directory);
-    std::filesystem::permissions(directory, std::filesystem::perms::all);
-    said = "no index is used or saved in the cache directory ";
-  }
-  SECTION("what is no directory") {
-    directory = f.files.Write("file", "no directory");
-    f.spec.mutable_stream()->set_cache_directory(directory);
-    said = "its index cannot be saved";
-  }
-  const std::string text = Stderr(f.files, [&] {
-    for (const char* name : {"b.csv", "c.csv", "d.csv"}) {
-      f.spec.set_paths(0, f.files.Write(name, "x\n1\n2\n3\n"));
-      f.Find();
-    }
-  });
-  const size_t first = text.find(said);
-  INFO(text);
-  REQUIRE(first != std::string::npos);
-  CHECK(text.find(said, first + 1) == std::string::npos);
 }
 
 TEST_CASE("index file: a vocabulary file belongs to the data") {
