@@ -1,5 +1,6 @@
 // CheckGradient passes its input on; a number that is NaN or infinite is a fault.
 #include "kernels/cuda/op_list.h"
+#include "kernels/cuda/pack.h"
 
 namespace coxswain::cuda {
 namespace {
@@ -16,18 +17,25 @@ struct CheckedValue {
   FaultSink faults;
 
   COX_DEVICE T operator()(int64_t i) const {
-    const double value = Wide(x[i]);
-    if (!IsFinite(value)) {
-      faults.NotFinite(0, i, ids == nullptr ? 0 : ids[i / width], value);
-    }
-    return x[i];
+    const T value = x[i];
+    Check(i, value);
+    return value;
+  }
+  COX_DEVICE void Check(int64_t i, T value) const {
+    const double wide = Wide(value);
+    if (!IsFinite(wide)) faults.NotFinite(0, i, ids == nullptr ? 0 : ids[i / width], wide);
   }
 };
 
-template <typename T>
+// Pack i of the values.
+template <typename T, typename P>
 struct CheckOnly {
   CheckedValue<T> check;
-  COX_DEVICE void operator()(int64_t i) const { (void)check(i); }
+  COX_DEVICE void operator()(int64_t i) const {
+    const P pack = reinterpret_cast<const P*>(check.x)[i];
+    COX_UNROLL
+    for (int e = 0; e < P::kSize; ++e) check.Check(i * P::kSize + e, pack.of[e]);
+  }
 };
 
 Status RunCheck(const Run& run) {
@@ -40,8 +48,12 @@ Status RunCheck(const Run& run) {
     using T = decltype(zero);
     const int64_t* const ids = by_id ? Data<int64_t>(run.input(1)) : nullptr;
     const CheckedValue<T> value{Data<T>(x), ids, elements / rows, run.faults()};
-    if (x.data == out.data) return ForElements(run.queue(), elements, CheckOnly<T>{value});
-    return FillElements(run.queue(), Data<T>(out), elements, value);
+    if (x.data != out.data) return FillElements(run.queue(), Data<T>(out), elements, value);
+    using P = Pack<T>;
+    if (SuitsPacks(Data<T>(x), elements)) {
+      return ForElements(run.queue(), elements / P::kSize, CheckOnly<T, P>{value});
+    }
+    return ForElements(run.queue(), elements, CheckOnly<T, Pack<T, 1>>{value});
   };
   return x.dtype == COX_BF16 ? check(Bf16{}) : DispatchFloat(x.dtype, check);
 }

@@ -1,24 +1,61 @@
 // MatMul, BatchMatMul and FusedDense: products by cuBLASLt. In f64 bias and ReLU are a kernel of
 // their own. With compute = bf16 the inputs are rounded to bf16 first, into rows whose length is a
-// multiple of 16 bytes: other lengths keep tensor cores from reading whole vectors.
+// multiple of 16 bytes: other lengths keep tensor cores from reading whole vectors. So do copies of
+// large matrices whose rows have other lengths, with compute = tf32.
 #include "kernels/cuda/op_list.h"
 #include "kernels/cuda/product.h"
+#include "kernels/cuda/rows.h"
 
 namespace coxswain::cuda {
 namespace {
 
-constexpr int64_t kPadding = 8;  // bf16 in 16 bytes
+constexpr int64_t kPadding = 16;  // bytes
 
-// The rows of x in bf16, padded with zeros.
-struct RoundRows {
+// A matrix and how its rows lie.
+struct Matrix {
+  int64_t rows, columns, row;  // `row`: elements from one row to the next
+};
+
+COX_DEVICE void Convert(float from, float* to) { *to = from; }
+COX_DEVICE void Convert(float from, Bf16* to) { *to = Bf16::FromFloat(from); }
+
+// out, whose rows are dense, gets what x has, and zeros in rows and columns that x has not.
+template <typename T, int kTeam>
+struct CopyRows {
+  Rows<kTeam> to;
+  Matrix from;
   const float* x;
-  int64_t columns, padded;
+  T* out;
 
-  COX_DEVICE uint16_t operator()(int64_t i) const {
-    const int64_t row = i / padded, column = i - row * padded;
-    return column < columns ? Bf16::FromFloat(x[row * columns + column]).bits : uint16_t{0};
+  COX_DEVICE void operator()(const Block& block, int64_t item) const {
+    to.ForEach(block, item, [&](int, int64_t row, int lane) {
+      for (int64_t first = lane; first < to.width; first += kTeam * kInFlight) {
+        T values[kInFlight] = {};
+        COX_UNROLL
+        for (int k = 0; k < kInFlight; ++k) {
+          const int64_t column = first + k * kTeam;
+          if (row < from.rows && column < from.columns) {
+            Convert(x[row * from.row + column], &values[k]);
+          }
+        }
+        COX_UNROLL
+        for (int k = 0; k < kInFlight; ++k) {
+          const int64_t column = first + k * kTeam;
+          if (column < to.width) out[row * to.width + column] = values[k];
+        }
+      }
+    });
   }
 };
+
+// out [rows, columns], dense.
+template <typename T>
+Status Copy(const Run& run, const float* x, const Matrix& from, T* out, int64_t rows,
+            int64_t columns) {
+  return LaunchRows(run.queue(), rows, columns, [&](auto to) {
+    return CopyRows<T, kThreads / decltype(to)::kPerItem>{to, from, x, out};
+  });
+}
 
 // y = activation(y + bias); without a product y is taken as 0.
 template <typename T>
@@ -55,6 +92,7 @@ class ProductOp {
     p.c = c.data;
     if (p.k == 0) return Finish(run, p, false);
     if (bf16_) return InBf16(run, p);
+    if (IsWorthPadding(p)) return Padded(run, p);
     COX_CUDA_RETURN_IF_ERROR(multiplier_->Multiply(run, p));
     return kind_.inputs == COX_F64 && (kind_.bias || kind_.relu) ? Finish(run, p, true) : Status();
   }
@@ -78,15 +116,22 @@ class ProductOp {
     });
   }
 
-  // Makes `*x`, whose rows are dense, a copy in bf16.
-  Status Round(const Run& run, int64_t rows, Scratch* memory, const void** x, int64_t* row) const {
-    const int64_t columns = *row, padded = CeilDiv(columns, kPadding) * kPadding;
+  // Makes `*x` a copy in T with zeros behind it: `rows` rows of `columns` each.
+  template <typename T>
+  Status CopyTo(const Run& run, const Matrix& from, int64_t rows, int64_t columns, Scratch* memory,
+                const void** x, int64_t* row) const {
     COX_CUDA_RETURN_IF_ERROR(
-        memory->Allocate(run.stream(), static_cast<size_t>(rows * padded) * sizeof(uint16_t)));
-    const RoundRows round{static_cast<const float*>(*x), columns, padded};
-    *x = memory->data<uint16_t>();
-    *row = padded;
-    return FillElements(run.queue(), memory->data<uint16_t>(), rows * padded, round);
+        memory->Allocate(run.stream(), static_cast<size_t>(rows * columns) * sizeof(T)));
+    const auto* const data = static_cast<const float*>(*x);
+    *x = memory->data<T>();
+    *row = columns;
+    return Copy(run, data, from, memory->data<T>(), rows, columns);
+  }
+
+  Status Round(const Run& run, int64_t rows, Scratch* memory, const void** x, int64_t* row) const {
+    constexpr int64_t kNumbers = kPadding / sizeof(Bf16);
+    const int64_t padded = CeilDiv(*row, kNumbers) * kNumbers;
+    return CopyTo<Bf16>(run, {rows, *row, *row}, rows, padded, memory, x, row);
   }
 
   Status InBf16(const Run& run, Product p) const {
@@ -96,6 +141,56 @@ class ProductOp {
     COX_CUDA_RETURN_IF_ERROR(Round(run, a_rows, &a, &p.a, &p.a_row));
     COX_CUDA_RETURN_IF_ERROR(Round(run, b_rows, &b, &p.b, &p.b_row));
     return multiplier_->Multiply(run, p);
+  }
+
+  // Short sides stay as they are: they have kernels of their own.
+  static int64_t PadSide(int64_t side) {
+    constexpr int64_t kNumbers = kPadding / sizeof(float), kShort = 16;
+    return side < kShort ? side : CeilDiv(side, kNumbers) * kNumbers;
+  }
+  // The same product with sides along which tensor cores read and write whole vectors.
+  Product WithPaddedSides(Product p) const {
+    if (kind_.transpose_a) p.m = PadSide(p.m);
+    if (!kind_.transpose_a || kind_.transpose_b) p.k = PadSide(p.k);
+    p.n = PadSide(p.n);
+    return p;
+  }
+  // Copies of the matrices cost less than a product of TF32 by numbers that are read one by one.
+  bool IsWorthPadding(const Product& p) const {
+    constexpr double kWorthIt = 1 << 27;
+    if (!kind_.tf32 || p.batch > 1) return false;
+    if (static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) < kWorthIt) {
+      return false;
+    }
+    const Product padded = WithPaddedSides(p);
+    return padded.m != p.m || padded.n != p.n || padded.k != p.k;
+  }
+
+  Status Padded(const Run& run, const Product& p) const {
+    Product padded = WithPaddedSides(p);
+    Scratch a, b, bias, c;
+    const auto pad = [&](bool transposed, int64_t rows, int64_t columns, int64_t padded_rows,
+                         int64_t padded_columns, Scratch* memory, const void** x, int64_t* row) {
+      if (rows == padded_rows && columns == padded_columns) return Status();
+      const Matrix from{StoredRows(transposed, rows, columns),
+                        StoredColumns(transposed, rows, columns), *row};
+      return CopyTo<float>(run, from, StoredRows(transposed, padded_rows, padded_columns),
+                           StoredColumns(transposed, padded_rows, padded_columns), memory, x, row);
+    };
+    COX_CUDA_RETURN_IF_ERROR(
+        pad(kind_.transpose_a, p.m, p.k, padded.m, padded.k, &a, &padded.a, &padded.a_row));
+    COX_CUDA_RETURN_IF_ERROR(
+        pad(kind_.transpose_b, p.k, p.n, padded.k, padded.n, &b, &padded.b, &padded.b_row));
+    if (padded.bias != nullptr) {
+      int64_t row = p.n;
+      COX_CUDA_RETURN_IF_ERROR(pad(false, 1, p.n, 1, padded.n, &bias, &padded.bias, &row));
+    }
+    if (padded.m == p.m && padded.n == p.n) return multiplier_->Multiply(run, padded);
+    COX_CUDA_RETURN_IF_ERROR(
+        c.Allocate(run.stream(), static_cast<size_t>(padded.m * padded.n) * sizeof(float)));
+    padded.c = c.data<float>();
+    COX_CUDA_RETURN_IF_ERROR(multiplier_->Multiply(run, padded));
+    return Copy(run, c.data<float>(), {p.m, p.n, padded.n}, static_cast<float*>(p.c), p.m, p.n);
   }
 
   const ProductKind kind_;

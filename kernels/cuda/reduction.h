@@ -63,6 +63,45 @@ struct ReduceColumns {
   }
 };
 
+// For few results: a block for some columns, in which several threads share each column.
+template <typename R, typename T, typename In, typename Out>
+struct ReduceTallColumns {
+  static constexpr int kColumns = 8;  // of an item: neighbours are read together
+  static constexpr int kShare = kThreads / kColumns;
+  ReduceStep<R, T, In, Out> step;
+
+  int64_t groups() const { return CeilDiv(step.inner, kColumns); }
+
+  COX_DEVICE void operator()(const Block& block, int64_t item) const {
+    using Acc = typename R::Acc;
+    const int64_t across = (step.inner + kColumns - 1) / kColumns;
+    const int64_t first_column = item % across * kColumns, row = item / across;
+    const int64_t first = row % step.parts * step.length;
+    const int64_t last = first + step.length < step.middle ? first + step.length : step.middle;
+    const In* const x = step.x + row / step.parts * step.middle * step.inner;
+    Acc* const sums = block.shared<Acc>();
+    block.Phase([&](int t) {
+      const int64_t column = first_column + t % kColumns;
+      Acc sum = R::Start();
+      if (column < step.inner) {
+        COX_UNROLL_BY(8)
+        for (int64_t r = first + t / kColumns; r < last; r += kShare) {
+          sum = typename R::Join()(sum, static_cast<Acc>(x[r * step.inner + column]));
+        }
+      }
+      sums[t] = sum;
+    });
+    block.Phase([&](int t) {
+      const int64_t column = first_column + t;
+      if (t >= kColumns || column >= step.inner) return;
+      Acc sum = sums[t];
+      COX_UNROLL
+      for (int k = 1; k < kShare; ++k) sum = typename R::Join()(sum, sums[k * kColumns + t]);
+      step.out[row * step.inner + column] = step.Finish(sum);
+    });
+  }
+};
+
 // One warp for each result, of rows that are dense (inner == 1).
 template <typename R, typename T, typename In, typename Out>
 struct ReduceRows {
@@ -100,8 +139,14 @@ Status LaunchReduce(const Queue& queue, const ReduceStep<R, T, In, Out>& step) {
     const ReduceRows<R, T, In, Out> rows{step};
     return LaunchBlocks(queue, CeilDiv(step.outer * step.parts, rows.kRows), 0, rows);
   }
-  return ForElements(queue, step.outer * step.parts * step.inner,
-                     ReduceColumns<R, T, In, Out>{step});
+  constexpr int64_t kFewResults = 1 << 14, kTall = 32;
+  const int64_t results = step.outer * step.parts * step.inner;
+  if (results <= kFewResults && step.length >= kTall) {
+    const ReduceTallColumns<R, T, In, Out> tall{step};
+    return LaunchBlocks(queue, step.outer * step.parts * tall.groups(),
+                        kThreads * sizeof(typename R::Acc), tall);
+  }
+  return ForElements(queue, results, ReduceColumns<R, T, In, Out>{step});
 }
 
 // How many parts keep a GPU busy.

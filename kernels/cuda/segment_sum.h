@@ -21,6 +21,7 @@ struct SumParts {
 
   int64_t width = 0;
   int count = 0;
+  int log_lanes = 0;  // threads of a row, of which each has a column; those beyond the width rest
   Source sources[kMost];
   T* outs[kMost];
   int64_t entries[kMost + 1] = {}, rows[kMost + 1] = {}, chunks[kMost + 1] = {};
@@ -32,6 +33,14 @@ struct SumParts {
     rows[count + 1] = rows[count] + new_rows + 1;
     chunks[count + 1] = chunks[count] + CeilDiv(new_entries, kChunk);
     ++count;
+  }
+  // For launches of rows() << log_lanes threads and such: no thread divides by the width.
+  void SetLanes() {
+    for (log_lanes = 0; int64_t{1} << log_lanes < width;) ++log_lanes;
+  }
+  COX_DEVICE int64_t Row(int64_t thread) const { return thread >> log_lanes; }
+  COX_DEVICE int64_t Column(int64_t thread) const {
+    return thread & ((int64_t{1} << log_lanes) - 1);
   }
   COX_DEVICE uint32_t Nowhere(int part) const { return static_cast<uint32_t>(rows[part + 1] - 1); }
   // The part that has the place `at` of all entries, rows or chunks.
@@ -73,9 +82,9 @@ template <typename Parts>
 struct ZeroRows {
   Parts parts;
 
-  // i: row and column.
-  COX_DEVICE void operator()(int64_t i) const {
-    const int64_t row = i / parts.width, column = i % parts.width;
+  COX_DEVICE void operator()(int64_t thread) const {
+    const int64_t row = parts.Row(thread), column = parts.Column(thread);
+    if (column >= parts.width) return;
     const int part = parts.Find(parts.rows, row);
     if (row == parts.Nowhere(part)) return;
     parts.outs[part][(row - parts.rows[part]) * parts.width + column] = 0;
@@ -89,9 +98,9 @@ struct ChunkSums {
   SortedEntries sorted;
   T* partial;
 
-  // i: chunk and column.
-  COX_DEVICE void operator()(int64_t i) const {
-    const int64_t chunk = i / parts.width, column = i % parts.width;
+  COX_DEVICE void operator()(int64_t thread) const {
+    const int64_t chunk = parts.Row(thread), column = parts.Column(thread);
+    if (column >= parts.width) return;
     const int part = parts.Find(parts.chunks, chunk);
     const int64_t begin = parts.entries[part], end = parts.entries[part + 1];
     const int64_t first = begin + (chunk - parts.chunks[part]) * Parts::kChunk;
@@ -103,7 +112,7 @@ struct ChunkSums {
     const auto write = [&](bool continued, uint32_t key, T sum) {
       if (key == nowhere) return;
       if (continued) {
-        partial[i] = sum;
+        partial[chunk * parts.width + column] = sum;
       } else {
         out[(key - first_key) * parts.width] = sum;
       }
@@ -144,8 +153,9 @@ struct JoinChunks {
   SortedEntries sorted;
   const T* partial;
 
-  COX_DEVICE void operator()(int64_t i) const {
-    const int64_t chunk = i / parts.width, column = i % parts.width;
+  COX_DEVICE void operator()(int64_t thread) const {
+    const int64_t chunk = parts.Row(thread), column = parts.Column(thread);
+    if (column >= parts.width) return;
     const int part = parts.Find(parts.chunks, chunk);
     const int64_t before = chunk - parts.chunks[part], chunks = parts.chunks[part + 1];
     if (before == 0) return;
@@ -178,15 +188,16 @@ struct JoinChunks {
 // there is none. write_keys(uint32_t* keys) enqueues what writes the key of each entry, and returns
 // a Status.
 template <typename T, typename Source, typename WriteKeys>
-Status SegmentSums(CoxStream* stream, const SumParts<T, Source>& parts,
-                   const WriteKeys& write_keys) {
+Status SegmentSums(CoxStream* stream, SumParts<T, Source> parts, const WriteKeys& write_keys) {
   using Parts = SumParts<T, Source>;
+  parts.SetLanes();
   const int64_t entries = parts.entries[parts.count], keys = parts.rows[parts.count];
   const int64_t chunks = parts.chunks[parts.count];
   if (parts.width == 0) return Status();
   EntrySorter sorter;
   COX_CUDA_RETURN_IF_ERROR(sorter.Prepare(stream, entries, keys));
-  COX_CUDA_RETURN_IF_ERROR(ForElements(stream->queue, keys * parts.width, ZeroRows<Parts>{parts}));
+  COX_CUDA_RETURN_IF_ERROR(
+      ForElements(stream->queue, keys << parts.log_lanes, ZeroRows<Parts>{parts}));
   if (entries == 0) return Status();
   COX_CUDA_RETURN_IF_ERROR(write_keys(sorter.keys()));
   SortedEntries sorted;
@@ -195,10 +206,10 @@ Status SegmentSums(CoxStream* stream, const SumParts<T, Source>& parts,
   COX_CUDA_RETURN_IF_ERROR(
       partial.Allocate(stream, static_cast<size_t>(chunks * parts.width) * sizeof(T)));
   T* const sums = partial.template data<T>();
+  const int64_t threads = chunks << parts.log_lanes;
   COX_CUDA_RETURN_IF_ERROR(
-      ForElements(stream->queue, chunks * parts.width, ChunkSums<T, Source>{parts, sorted, sums}));
-  return ForElements(stream->queue, chunks * parts.width,
-                     JoinChunks<T, Source>{parts, sorted, sums});
+      ForElements(stream->queue, threads, ChunkSums<T, Source>{parts, sorted, sums}));
+  return ForElements(stream->queue, threads, JoinChunks<T, Source>{parts, sorted, sums});
 }
 
 }  // namespace coxswain::cuda

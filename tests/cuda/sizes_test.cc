@@ -15,13 +15,13 @@
 namespace coxswain::testing {
 namespace {
 
-void CheckOnDevice(const OpCase& op_case) {
+void CheckOnDevice(const OpCase& op_case, int32_t compute = COX_COMPUTE_F32) {
   const TestedDevice* on = OpenTestedDevice();
   if (on == nullptr) return;
   INFO(op_case.op << ": " << op_case.label);
   const auto wanted = RunOnCpu(op_case);
   REQUIRE(wanted.ok());
-  const DeviceRun run = RunOnDevice(*on, op_case, TypesOf(*wanted));
+  const DeviceRun run = RunOnDevice(*on, op_case, TypesOf(*wanted), {.compute = compute});
   REQUIRE(run.message == "");
   CHECK(run.fault.kind == COX_FAULT_NONE);
   Problems problems;
@@ -31,7 +31,8 @@ void CheckOnDevice(const OpCase& op_case) {
   }
   CHECK(absl::StrJoin(problems, "\n") == "");
   // Sums have one order: a second run gives the same bits.
-  const DeviceRun again = RunOnDevice(*on, op_case, TypesOf(*wanted), {.backwards = true});
+  const DeviceRun again =
+      RunOnDevice(*on, op_case, TypesOf(*wanted), {.backwards = true, .compute = compute});
   for (size_t i = 0; i < wanted->size(); ++i) CHECK(SameBytes(again.outputs[i], run.outputs[i]));
 }
 
@@ -298,6 +299,40 @@ TEST_CASE("products have the shapes of their inputs, transposed or not") {
         CheckOnDevice(rounded);
       }
     }
+  }
+}
+
+TEST_CASE("large products of odd sides are what they are in f32, in TF32 and with bias") {
+  constexpr int64_t kM = 1030, kK = 415, kN = 322;
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const OpCase product = {
+          .op = "MatMul",
+          .label = absl::StrCat("of odd sides", ta ? " a'" : "", tb ? " b'" : ""),
+          .inputs = {RandomF32(ta ? Shape{kK, kM} : Shape{kM, kK}, 28, 0.1f, 1),
+                     RandomF32(tb ? Shape{kN, kK} : Shape{kK, kN}, 29, 0.1f, 1)},
+          .attrs = {{"transpose_a", ta}, {"transpose_b", tb}},
+          .tolerance = 2e-3};
+      CheckOnDevice(product, COX_COMPUTE_TF32);
+    }
+  }
+  CheckOnDevice({.op = "FusedDense",
+                 .label = "of odd sides",
+                 .inputs = {RandomF32({kM, kK}, 30, -1, 1), RandomF32({kK, kN}, 31, 0.1f, 1),
+                            RandomF32({kN}, 32, 10, 20)},
+                 .attrs = {{"activation", "relu"}},
+                 .tolerance = 2e-3},
+                COX_COMPUTE_TF32);
+}
+
+TEST_CASE("the gradient of a layer's input is masked and summed in parts of any size") {
+  for (const auto& [rows, columns] : std::vector<std::array<int64_t, 2>>{
+           {0, 4}, {1, 1}, {3, 8}, {17, 5}, {16, 4}, {4099, 12}, {5000, 7}, {300, 520}}) {
+    CheckOnDevice({.op = "DenseInputGrad",
+                   .label = absl::StrCat(rows, " rows of ", columns),
+                   .inputs = {RandomF32({rows, 3}, 33), RandomF32({columns, 3}, 34),
+                              RandomF32({rows, columns}, 35)},
+                   .tolerance = 1e-3});
   }
 }
 
