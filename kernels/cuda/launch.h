@@ -19,6 +19,8 @@
 // - A thread reads what another one wrote only in a later Phase or through a collective (Combine,
 //   Match). Outside of them stand only values that are the same in all threads of a block: loops
 //   and conditions around a Phase depend on nothing else.
+// - What the host calls, too, is COX_BOTH. nvcc does not say so where it is COX_DEVICE: the
+//   host's copy of that calls exit(), for which a test looks in the plugin.
 // - A block runs any number of items. Most kernels need no block at all: FillElements and
 //   ForElements run a function of an index.
 #pragma once
@@ -31,6 +33,7 @@
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #define COX_DEVICE __device__ __forceinline__
+#define COX_BOTH __host__ __device__ __forceinline__  // for the host, too
 #define COX_UNROLL _Pragma("unroll")
 #define COX_PRAGMA(text) _Pragma(#text)
 #define COX_UNROLL_BY(n) COX_PRAGMA(unroll n)  // so that several loads are under way
@@ -40,6 +43,7 @@
 #include <iterator>
 #include <vector>
 #define COX_DEVICE inline
+#define COX_BOTH inline
 #define COX_UNROLL
 #define COX_UNROLL_BY(n)
 #endif

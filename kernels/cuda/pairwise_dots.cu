@@ -76,7 +76,7 @@ struct Tiles {
       ++log_packs;
     }
   }
-  COX_DEVICE int depth() const { return packs * P::kSize; }
+  COX_BOTH int depth() const { return packs * P::kSize; }
 
   // Columns [column, column + P::kSize) of a vector; zeros where there are none.
   COX_DEVICE P Read(int vector, int64_t example, int64_t column) const {
@@ -139,10 +139,10 @@ struct DotsOfTiles {
     return examples >= 1;
   }
   // A row is longer than the columns it has, so that threads of different rows meet different banks.
-  COX_DEVICE int stride() const { return in.depth() + P::kSize; }
-  COX_DEVICE int pairs() const { return in.x.count * (in.x.count - 1) / 2; }
+  COX_BOTH int stride() const { return in.depth() + P::kSize; }
+  COX_BOTH int pairs() const { return in.x.count * (in.x.count - 1) / 2; }
   // Of an example, in numbers: first its tile, then its products.
-  COX_DEVICE int64_t example_size() const {
+  COX_BOTH int64_t example_size() const {
     const int64_t tile = int64_t{sides} * kSide * stride();
     const int64_t products = (pairs() + P::kSize - 1) / P::kSize * P::kSize;
     return tile > products ? tile : products;
@@ -338,11 +338,11 @@ struct DotsGradientOfExamples {
     examples = static_cast<int>(fit < kThreads / of_example() ? fit : kThreads / of_example());
     return examples >= 1;
   }
-  COX_DEVICE int of_example() const { return groups * in.packs; }  // threads
-  COX_DEVICE int across() const { return groups * kRows; }
+  COX_BOTH int of_example() const { return groups * in.packs; }  // threads
+  COX_BOTH int across() const { return groups * kRows; }
   // Of an example, in numbers: first weights[j, i], the gradient of the product of vectors i and j,
   // then its tile.
-  COX_DEVICE int64_t example_size() const { return int64_t{in.x.count} * (across() + in.depth()); }
+  COX_BOTH int64_t example_size() const { return int64_t{in.x.count} * (across() + in.depth()); }
 
   COX_DEVICE void operator()(const Block& block, int64_t item) const {
     T* const shared = block.shared<T>();
