@@ -15,15 +15,12 @@ namespace {
 template <typename Id>
 int64_t FindUnique(const Id* ids, int64_t n, Id* values, int32_t* inverse) {
   static thread_local IdTable table;
-  constexpr int64_t kAhead = 16;
   table.Start(n);
-  for (int64_t i = 0; i < std::min(n, kAhead); ++i) table.Prefetch(ids[i]);
-  for (int64_t i = 0; i < n; ++i) {
-    if (i + kAhead < n) table.Prefetch(ids[i + kAhead]);
-    inverse[i] = table.Number(ids[i]);
-  }
-  const auto count = static_cast<int64_t>(table.ids().size());
-  for (int64_t i = 0; i < count; ++i) values[i] = static_cast<Id>(table.ids()[i]);
+  table.Number(ids, n, inverse);
+  const absl::Span<const int64_t> found = table.ids();
+  std::transform(found.begin(), found.end(), values,
+                 [](int64_t id) { return static_cast<Id>(id); });
+  const auto count = static_cast<int64_t>(found.size());
   table.Finish();
   return count;
 }

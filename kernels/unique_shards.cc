@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/divider.h"
 #include "kernels/cpu/id_table.h"
 #include "kernels/register_list.h"
 #include "kernels/validate.h"
@@ -97,13 +98,13 @@ class UniqueShardsKernel final : public graph::Kernel {
       inverse.emplace_back(DType::kI32, context->input(j).shape());
       RETURN_IF_ERROR(Number(context->input(j), j, &table, inverse.back().mutable_data<int32_t>()));
     }
-    const std::vector<int32_t> moved = Split(table.ids(), context);
+    if (layout_.shards == 1 && !layout_.mixed) {
+      context->set_output(0, TensorOf(table.ids()));
+    } else {
+      Move(Split(table.ids(), context), &inverse);
+    }
     table.Finish();
     for (size_t j = 0; j < inverse.size(); ++j) {
-      if (layout_.shards > 1) {
-        int32_t* p = inverse[j].mutable_data<int32_t>();
-        for (int64_t i = 0, n = inverse[j].num_elements(); i < n; ++i) p[i] = moved[p[i]];
-      }
       context->set_output(static_cast<int>(layout_.shards + j), std::move(inverse[j]));
     }
     return absl::OkStatus();
@@ -111,65 +112,119 @@ class UniqueShardsKernel final : public graph::Kernel {
 
  private:
   absl::Status Number(const Tensor& tensor, int input, IdTable* table, int32_t* out) const {
-    constexpr int64_t kAhead = 16;
     const absl::Span<const int64_t> ids = tensor.values<int64_t>();
-    const int64_t n = static_cast<int64_t>(ids.size());
-    for (int64_t i = 0; i < std::min(n, kAhead); ++i) table->Prefetch(ids[i]);
-    for (int64_t i = 0; i < n; ++i) {
-      if (i + kAhead < n) table->Prefetch(ids[i + kAhead]);
-      if (!layout_.hash_table &&
-          static_cast<uint64_t>(ids[i]) >= static_cast<uint64_t>(layout_.rows)) {
-        return absl::InvalidArgumentError(absl::StrCat("input ", input, ": id ", ids[i],
-                                                       " at position ", i, ": wanted 0 <= id < ",
-                                                       layout_.rows, " rows"));
-      }
-      out[i] = table->Number(ids[i]);
+    if (!layout_.hash_table) {
+      const auto rows = static_cast<uint64_t>(layout_.rows);
+      bool within =
+          true;  // without a branch for each: there are many, and all are as they should be
+      for (const int64_t id : ids) within &= static_cast<uint64_t>(id) < rows;
+      if (!within) return WrongId(ids, input);
     }
+    table->Number(ids.data(), static_cast<int64_t>(ids.size()), out);
     return absl::OkStatus();
   }
 
-  // Sets the local ids of every shard. Returns for each unique id its place among all rows.
-  std::vector<int32_t> Split(const std::vector<int64_t>& ids, graph::KernelContext* context) const {
-    const int64_t q = layout_.rows / layout_.shards, r = layout_.rows % layout_.shards;
-    const int64_t large = r * (q + 1);  // rows in the shards that hold q + 1
-    struct Place {
-      int32_t shard;
-      int64_t local;
-    };
-    const RowMix mix(std::max<int64_t>(0, layout_.rows));
-    auto place = [&](int64_t id) -> Place {
-      if (layout_.hash_table) return {static_cast<int32_t>(HashShard(id, layout_.shards)), id};
-      if (layout_.mixed) id = mix.Place(id);
-      if (!layout_.contiguous) {
-        return {static_cast<int32_t>(id % layout_.shards), id / layout_.shards};
-      }
-      if (id < large) return {static_cast<int32_t>(id / (q + 1)), id % (q + 1)};
-      return {static_cast<int32_t>(r + (id - large) / q), (id - large) % q};
-    };
-    std::vector<Place> places(ids.size());
-    std::vector<int64_t> count(layout_.shards, 0);
-    for (size_t u = 0; u < ids.size(); ++u) {
-      places[u] = place(ids[u]);
-      ++count[places[u].shard];
+  absl::Status WrongId(absl::Span<const int64_t> ids, int input) const {
+    const auto wrong = std::find_if(ids.begin(), ids.end(),
+                                    [&](int64_t id) { return id < 0 || id >= layout_.rows; });
+    return absl::InvalidArgumentError(absl::StrCat("input ", input, ": id ", *wrong,
+                                                   " at position ", wrong - ids.begin(),
+                                                   ": wanted 0 <= id < ", layout_.rows, " rows"));
+  }
+
+  static Tensor TensorOf(absl::Span<const int64_t> ids) {
+    Tensor tensor(DType::kI64, Shape{static_cast<int64_t>(ids.size())});
+    std::copy(ids.begin(), ids.end(), tensor.mutable_data<int64_t>());
+    return tensor;
+  }
+
+  // To the places that unique ids have among all rows.
+  static void Move(const std::unique_ptr<int32_t[]>& moved, std::vector<Tensor>* inverse) {
+    for (Tensor& tensor : *inverse) {
+      int32_t* const p = tensor.mutable_data<int32_t>();
+      for (int64_t i = 0, n = tensor.num_elements(); i < n; ++i) p[i] = moved[p[i]];
     }
-    std::vector<int64_t*> out(layout_.shards);
-    std::vector<int32_t> next(layout_.shards);  // place of the shard's next row among all rows
+  }
+
+  // Sets the local ids of every shard. Returns for each unique id its place among all rows.
+  std::unique_ptr<int32_t[]> Split(absl::Span<const int64_t> ids,
+                                   graph::KernelContext* context) const {
+    const size_t n = ids.size();
+    const auto shard_of = std::make_unique_for_overwrite<int32_t[]>(n);
+    const auto local = std::make_unique_for_overwrite<int64_t[]>(n);
+    FindPlaces(ids, shard_of.get(), local.get());
+    std::vector<int64_t> count(layout_.shards, 0);
+    for (size_t u = 0; u < n; ++u) ++count[shard_of[u]];
+    std::vector<int64_t*> out(layout_.shards);  // from which its place among all rows follows
+    std::vector<int64_t> begin(layout_.shards);
     int64_t before = 0;
     for (int64_t s = 0; s < layout_.shards; ++s) {
-      Tensor local(DType::kI64, Shape{count[s]});
-      out[s] = local.mutable_data<int64_t>();
-      context->set_output(static_cast<int>(s), std::move(local));
-      next[s] = static_cast<int32_t>(before);
+      Tensor of_shard(DType::kI64, Shape{count[s]});
+      out[s] = of_shard.mutable_data<int64_t>();
+      context->set_output(static_cast<int>(s), std::move(of_shard));
+      begin[s] = before;
       before += count[s];
     }
-    std::vector<int32_t> moved(ids.size());
-    for (size_t u = 0; u < ids.size(); ++u) {
-      const int32_t shard = places[u].shard;
-      *out[shard]++ = places[u].local;
-      moved[u] = next[shard]++;
+    auto moved = std::make_unique_for_overwrite<int32_t[]>(n);
+    std::vector<int64_t> used(layout_.shards, 0);
+    for (size_t u = 0; u < n; ++u) {
+      const int32_t shard = shard_of[u];
+      const int64_t at = used[shard]++;
+      out[shard][at] = local[u];
+      moved[u] = static_cast<int32_t>(begin[shard] + at);
     }
     return moved;
   }
+
+  // The shard of each id, and its id there.
+  void FindPlaces(absl::Span<const int64_t> ids, int32_t* shard_of, int64_t* local) const {
+    const auto all = [&](const auto& place) {
+      for (size_t u = 0; u < ids.size(); ++u) place(ids[u], &shard_of[u], &local[u]);
+    };
+    const auto by_mod = [shards = Divider(static_cast<uint64_t>(layout_.shards))](
+                            int64_t id, int32_t* shard, int64_t* at) {
+      uint64_t rest;
+      *at = static_cast<int64_t>(shards.Divide(static_cast<uint64_t>(id), &rest));
+      *shard = static_cast<int32_t>(rest);
+    };
+    if (layout_.hash_table) {
+      all([shards = layout_.shards](int64_t id, int32_t* shard, int64_t* at) {
+        *shard = static_cast<int32_t>(HashShard(id, shards));
+        *at = id;
+      });
+    } else if (layout_.mixed) {
+      all([&by_mod, mix = RowMix(layout_.rows)](int64_t id, int32_t* shard, int64_t* at) {
+        by_mod(mix.Place(id), shard, at);
+      });
+    } else if (layout_.contiguous) {
+      all(Ranges(layout_));
+    } else {
+      all(by_mod);
+    }
+  }
+
+  // Contiguous shards. Which kind of shard an id is in cannot be foretold, so nothing branches on it.
+  struct Ranges {
+    // Of the shards with a row more, and of the others.
+    int64_t begin[2];
+    int32_t first_shard[2];
+    Divider rows[2];
+
+    explicit Ranges(const Layout& layout)
+        : begin{0, layout.rows % layout.shards * (layout.rows / layout.shards + 1)},
+          first_shard{0, static_cast<int32_t>(layout.rows % layout.shards)},
+          rows{Divider(static_cast<uint64_t>(layout.rows / layout.shards + 1)),
+               // No id is there if that is 0.
+               Divider(static_cast<uint64_t>(std::max<int64_t>(1, layout.rows / layout.shards)))} {}
+
+    void operator()(int64_t id, int32_t* shard, int64_t* at) const {
+      const int kind = id < begin[1] ? 0 : 1;
+      uint64_t rest;
+      const uint64_t shards = rows[kind].Divide(static_cast<uint64_t>(id - begin[kind]), &rest);
+      *shard = first_shard[kind] + static_cast<int32_t>(shards);
+      *at = static_cast<int64_t>(rest);
+    }
+  };
 
   const Layout layout_;
 };

@@ -1,7 +1,12 @@
 // A table that numbers ids in the order of their first appearance: what makes ids unique.
 //
-// Open addressing. A table is meant to stay with its thread from run to run: a slot carries the
-// stamp of the run that filled it, so nothing has to be cleared.
+// Open addressing. A slot has the number of an id only, and the id itself is where its number says.
+// A table is meant to stay with its thread from run to run: each run has numbers of its own, so
+// those of earlier runs are known as such, and nothing has to be cleared.
+//
+// Whether an id is new cannot be foretold, and a wrong guess of the processor costs more than all
+// else that is done for an id. So nothing branches on it: the id is written behind the others in any
+// case, and counts if it was new. What remains is a branch for ids that share a slot.
 #pragma once
 
 #include <algorithm>
@@ -9,33 +14,35 @@
 #include <limits>
 #include <vector>
 
+#include "absl/types/span.h"
+
 namespace coxswain::kernels {
 
 // Thread model: one thread.
 class IdTable {
  public:
-  // Forgets all ids and makes room for `count` of them.
+  // Forgets all ids and makes room for `count` of them, fewer than 2^31.
   void Start(int64_t count) {
     int bits = 10;
     while ((int64_t{1} << bits) < 2 * count) ++bits;
-    if (bits > bits_ || stamp_ == std::numeric_limits<uint32_t>::max()) {
+    const auto used = static_cast<uint32_t>(count_);
+    count_ = 0;
+    first_ += used;
+    if (bits > bits_ || first_ > std::numeric_limits<uint32_t>::max() - count) {
       const int larger = std::max(bits, bits_);
-      slots_.assign(size_t{1} << larger, Slot{});  // may throw: what follows must match it
+      slots_.assign(size_t{1} << larger, 0);  // may throw: what follows must match it
       bits_ = larger;
-      stamp_ = 0;
+      first_ = 1;
     }
-    ++stamp_;
     // Only as much of the table as this run needs, so that a small run stays in the cache.
-    mask_ = (size_t{1} << bits) - 1;
     shift_ = 64 - bits;
-    ids_.clear();
-    ids_.reserve(static_cast<size_t>(count));
+    if (ids_.size() <= static_cast<size_t>(count)) ids_.resize(static_cast<size_t>(count) + 1);
   }
 
   // Gives a large table back that many runs have not needed, so that one huge batch does not hold
   // its memory for ever. Fresh memory for each of many large batches costs more than the numbering.
   void Finish() {
-    constexpr int kKeptBits = 20;  // 16 MiB
+    constexpr int kKeptBits = 20;  // 4 MiB, and as much for ids
     constexpr int kRunsKept = 64;
     if (bits_ <= kKeptBits) return;
     const bool needed = 64 - shift_ == bits_;
@@ -43,49 +50,58 @@ class IdTable {
     if (runs_unneeded_ < kRunsKept) return;
     runs_unneeded_ = 0;
     bits_ = 0;
-    std::vector<Slot>().swap(slots_);
+    count_ = 0;
+    std::vector<uint32_t>().swap(slots_);
     std::vector<int64_t>().swap(ids_);
   }
 
-  void Prefetch(int64_t id) const { __builtin_prefetch(&slots_[Hash(id)], 1); }
-
-  // The number of `id`: its own if it came before, else the next.
-  int32_t Number(int64_t id) {
-    size_t at = Hash(id);
-    while (true) {
-      Slot& slot = slots_[at];
-      if (slot.stamp != stamp_) {
-        slot = {id, stamp_, static_cast<int32_t>(ids_.size())};
-        ids_.push_back(id);
-        return slot.number;
-      }
-      if (slot.id == id) return slot.number;
-      at = (at + 1) & mask_;
+  // numbers[i] = the number of ids[i]: its own if it came before in this run, else the next. In all
+  // of a run no more ids than Start was told.
+  template <typename Id>
+  void Number(const Id* ids, int64_t n, int32_t* numbers) {
+    constexpr int64_t kAhead = 16;
+    uint32_t* const slots = slots_.data();
+    int64_t* const known = ids_.data();
+    const uint32_t first = first_;
+    auto count = static_cast<uint32_t>(count_);
+    for (int64_t i = 0; i < std::min(n, kAhead); ++i) __builtin_prefetch(slots + Hash(ids[i]), 1);
+    for (int64_t i = 0; i < n; ++i) {
+      if (i + kAhead < n) __builtin_prefetch(slots + Hash(ids[i + kAhead]), 1);
+      const auto id = static_cast<int64_t>(ids[i]);
+      known[count] = id;
+      size_t at = Hash(id);
+      uint32_t number = std::min(slots[at] - first, count);
+      while (known[number] != id) [[unlikely]] {
+          at = (at + 1) & ((size_t{1} << (64 - shift_)) - 1);
+          number = std::min(slots[at] - first, count);
+        }
+      slots[at] = first + number;
+      count += number == count ? 1 : 0;
+      numbers[i] = static_cast<int32_t>(number);
     }
+    count_ = count;
   }
 
-  // That the table has memory for, each 16 bytes.
+  // That the table has memory for, each 4 bytes.
   size_t slots() const { return slots_.size(); }
 
-  // By their numbers.
-  const std::vector<int64_t>& ids() const { return ids_; }
+  // By their numbers. Until the next Start or Finish.
+  absl::Span<const int64_t> ids() const {
+    return absl::MakeConstSpan(ids_.data(), static_cast<size_t>(count_));
+  }
 
  private:
-  struct Slot {
-    int64_t id = 0;
-    uint32_t stamp = 0;
-    int32_t number = 0;
-  };
   size_t Hash(int64_t id) const {
     return (static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15u) >> shift_;
   }
 
-  std::vector<Slot> slots_;
-  std::vector<int64_t> ids_;
-  size_t mask_ = 0;
+  // first_ + an id's number, in the run that wrote it: less than first_ are those of earlier runs.
+  std::vector<uint32_t> slots_;
+  std::vector<int64_t> ids_;  // one more than there may be
   int bits_ = 0, shift_ = 64;
   int runs_unneeded_ = 0;  // since the last one that filled the whole table
-  uint32_t stamp_ = 0;
+  uint32_t first_ = 0;
+  int64_t count_ = 0;  // of this run's ids
 };
 
 }  // namespace coxswain::kernels

@@ -54,7 +54,7 @@ struct MaskAndSum {
 
 template <typename T>
 Status MaskAndSumUp(const Run& run) {
-  constexpr int64_t kMostParts = 256, kLength = 16;  // the shortest parts that are worth it
+  constexpr int64_t kMostParts = 1024, kLength = 16;  // the shortest parts that are worth it
   const CoxTensor& dx = run.output(0);
   const int64_t rows = dx.dims[0], columns = dx.dims[1];
   T *const x = Data<T>(dx), *const total = Data<T>(run.output(1));
