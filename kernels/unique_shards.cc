@@ -203,7 +203,7 @@ class UniqueShardsKernel final : public graph::Kernel {
     }
   }
 
-  // Contiguous shards. Which kind of shard an id is in cannot be foretold, so nothing branches on it.
+  // Contiguous shards. Which kind of them has an id cannot be foretold, so nothing branches on it.
   struct Ranges {
     // Of the shards with a row more, and of the others.
     int64_t begin[2];

@@ -5,8 +5,8 @@
 // those of earlier runs are known as such, and nothing has to be cleared.
 //
 // Whether an id is new cannot be foretold, and a wrong guess of the processor costs more than all
-// else that is done for an id. So nothing branches on it: the id is written behind the others in any
-// case, and counts if it was new. What remains is a branch for ids that share a slot.
+// else that is done for an id. So nothing branches on it: the id is written behind the others
+// anyway, and counts if it was new. What remains is a branch for ids that share a slot.
 #pragma once
 
 #include <algorithm>

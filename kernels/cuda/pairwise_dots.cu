@@ -138,7 +138,8 @@ struct DotsOfTiles {
     examples = static_cast<int>(fit < kThreads / tiles ? fit : kThreads / tiles);
     return examples >= 1;
   }
-  // A row is longer than the columns it has, so that threads of different rows meet different banks.
+  // Rows are longer than the columns they have, so that threads of different rows meet different
+  // banks.
   COX_BOTH int stride() const { return in.depth() + P::kSize; }
   COX_BOTH int pairs() const { return in.x.count * (in.x.count - 1) / 2; }
   // Of an example, in numbers: first its tile, then its products.
@@ -305,8 +306,8 @@ struct DotsOfExample {
   }
 };
 
-// Few vectors: a block for some examples, whose vectors and gradients go through shared memory; each
-// thread works at a pack of columns of some vectors' gradients.
+// Few vectors: a block for some examples, whose vectors and gradients go through shared memory;
+// each thread works at a pack of columns of some vectors' gradients.
 template <typename T>
 struct DotsGradientOfExamples {
   using P = Pack<T>;
