@@ -94,7 +94,7 @@ absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags, Running* r
   predict::PredictFileOptions options;
   options.input = flags.input;
   options.top = flags.top;
-  options.format = flags.format == "jsonl" ? predict::LineFormat::kJson : predict::LineFormat::kCsv;
+  ASSIGN_OR_RETURN(options.format, predict::FindLineFormat(flags.format));
   options.skip_bad_rows = flags.skip_bad_rows;
   options.stopped = [running] { return running->stopped(); };
   auto rows = predict::PredictFile(**predictor, options,

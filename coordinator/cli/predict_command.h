@@ -12,7 +12,7 @@ struct PredictFlags {
   Where where;                 // in this process unless it says where else
   std::string input;           // "-": stdin
   std::string output;          // empty: stdout
-  std::string format = "csv";  // of the output: csv or jsonl
+  std::string format = "csv";  // of the output: one of predict::LineFormats()
   std::string input_format;    // csv, jsonl, parquet, arrow; empty: see FormatOfInput
   int top = 0;                 // 0: the default of the kind
   bool skip_bad_rows = false;

@@ -23,8 +23,8 @@ struct PredictFileOptions {
   // prediction. Each output line then begins with the line number in the input; of a file of
   // columns, with the number of the row.
   bool skip_bad_rows = false;
-  LineFormat format = LineFormat::kCsv;  // of the output
-  int threads = 0;                       // 0: as many as the machine has
+  const LineFormat* format = LineFormats()[0];  // of the output
+  int threads = 0;                              // 0: as many as the machine has
   size_t block_bytes = size_t{256} << 10;
   std::function<bool()> stopped = {};  // called from time to time; true ends the prediction
 };

@@ -2,10 +2,15 @@
 #include "coordinator/cli/predict_command.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/cli/commands/shared_flags.h"
 #include "coordinator/cli/saved_flags.h"
+#include "coordinator/predict/line_format.h"
 
 namespace coxswain::cli {
 
@@ -25,8 +30,14 @@ void AddPredictCommand(CLI::App& app, Run* run) {
        "the format of the job's data")
       ->check(CLI::IsMember({"csv", "jsonl", "parquet", "arrow"}))
       ->type_name("FORMAT");
-  c->add_option("--format", flags->format, "of what is written: csv, or jsonl, an object a line")
-      ->check(CLI::IsMember({"csv", "jsonl"}))
+  std::vector<std::string> formats, helps;
+  for (const predict::LineFormat* format : predict::LineFormats()) {
+    formats.push_back(format->name);
+    helps.push_back(absl::StrCat(format->name, ", ", format->help));
+  }
+  c->add_option("--format", flags->format,
+                "how predictions are written: " + absl::StrJoin(helps, "; "))
+      ->check(CLI::IsMember(formats))
       ->type_name("FORMAT")
       ->capture_default_str();
   CLI::Option* const output =

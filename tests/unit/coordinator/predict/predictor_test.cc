@@ -131,9 +131,9 @@ TEST_CASE("predict: a model of several tasks says each of them, in csv and in JS
     for (size_t i = 0; i < saved.predictions.size(); ++i) {
       CHECK(std::abs(scores.prediction.data<float>()[2 * i] - saved.predictions[i]) <= 1e-6f);
     }
-    const PredictionLines csv(predictor.get(), 0, true);
+    const PredictionLines csv(predictor.get(), 0, true, Must(FindLineFormat("csv")));
     CHECK(csv.Header() == "line,bought_score,bought_probability,years_prediction\n");
-    const PredictionLines json(predictor.get(), 0, false, LineFormat::kJson);
+    const PredictionLines json(predictor.get(), 0, false, Must(FindLineFormat("jsonl")));
     std::string lines;
     json.Append(rows, 0, scores, &lines);
     CHECK_THAT(lines, Catch::Matchers::StartsWith("{\"bought\": {\"score\": ") &&
@@ -141,6 +141,8 @@ TEST_CASE("predict: a model of several tasks says each of them, in csv and in JS
                           Contains("}, \"years\": {\"prediction\": "));
     fs::remove_all(saved.directory);
   }
+  CHECK_THAT(std::string(FindLineFormat("xml").status().message()),
+             Contains("wanted one of csv, jsonl, found 'xml'"));
 }
 
 TEST_CASE("predict: a din says of a row and its history what its evaluation says", "[predict]") {

@@ -1,0 +1,39 @@
+#include "coordinator/predict/line_format.h"
+
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/predict/line_formats/format_list.h"
+#include "runtime/data/names.h"
+
+namespace coxswain::predict {
+
+const std::vector<const LineFormat*>& LineFormats() {
+#define COX_FORMAT(function) &function(),
+  static const auto* const all = new std::vector<const LineFormat*>{COX_LINE_FORMATS(COX_FORMAT)};
+#undef COX_FORMAT
+  return *all;
+}
+
+absl::StatusOr<const LineFormat*> FindLineFormat(absl::string_view name) {
+  std::vector<absl::string_view> names;
+  for (const LineFormat* format : LineFormats()) {
+    if (format->name == name) return format;
+    names.push_back(format->name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("wanted one of ", absl::StrJoin(names, ", "),
+                                                 ", found ", data::Quoted(std::string(name))));
+}
+
+void AppendNumber(float number, std::string* line) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), number).ptr;
+  line->append(text, static_cast<size_t>(end - text));
+}
+
+bool SaysChance(const job::TaskSpec& task) {
+  return job::KindOf(*task.loss).prediction == job::PredictionKind::kProbability;
+}
+
+}  // namespace coxswain::predict

@@ -1,0 +1,43 @@
+// How predictions are written, a line for each row. Each format is a file of line_formats/ and a
+// line in line_formats/format_list.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/predict/predictor.h"
+
+namespace coxswain::predict {
+
+// What the lines of one output have.
+struct LineContent {
+  const Predictor* predictor = nullptr;
+  int64_t top = 0;        // choices of a row
+  bool numbered = false;  // whether the names of choices have their place: item_1, item_2
+  bool lines = false;     // each begins with where its row is in the input
+};
+
+struct LineFormat {
+  const char* name = "";
+  const char* help = "";  // of `--format`, behind the name
+  // The text before all lines; null: none.
+  std::string (*header)(const LineContent& content) = nullptr;
+  // Appends the line of a row of `scores`, to its end. Thread-safe.
+  void (*append)(const LineContent& content, const Scores& scores, int64_t row, int64_t line,
+                 std::string* lines) = nullptr;
+};
+
+// All, in the order of the help; the first is the default.
+const std::vector<const LineFormat*>& LineFormats();
+// Errors: InvalidArgument, with the names that there are.
+absl::StatusOr<const LineFormat*> FindLineFormat(absl::string_view name);
+
+// Appends as many digits as are needed to distinguish the number from its neighbours.
+void AppendNumber(float number, std::string* line);
+// Whether the task says a probability, and with it a score.
+bool SaysChance(const job::TaskSpec& task);
+
+}  // namespace coxswain::predict
