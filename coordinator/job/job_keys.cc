@@ -24,7 +24,7 @@ using enum KeyType;
 
 const SchemaSection& DatasetSchema() {
   static const auto* const help = new std::string([] {
-    std::string text = "how the files are written";
+    std::string text = "file format";
     for (const JobFormat* format : AllJobFormats()) {
       if (*format->help != 0) absl::StrAppend(&text, "; `", format->name, "`: ", format->help);
     }

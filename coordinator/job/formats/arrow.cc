@@ -5,7 +5,7 @@ namespace coxswain::job {
 
 const JobFormat& ArrowJobFormat() {
   static constexpr JobFormat kFormat = {.name = "arrow",
-                                        .help = "Arrow's own files (IPC, Feather)",
+                                        .help = "Arrow IPC files (Feather)",
                                         .read = [](const JobReader&, const SectionView&) {}};
   return kFormat;
 }

@@ -13,8 +13,8 @@ struct CriteoKeys {
 constexpr SchemaKey kKeys[] = {
     Key<&CriteoKeys::hash_buckets>(
         "hash_buckets", "100000",
-        "number of ids into which each of `C1`..`C26` that `features` does not list is "
-        "hashed; 0: 64 bits, for hash tables")
+        "number of buckets into which each of `C1`..`C26` that `features` does not list is hashed; "
+        "0: 64-bit hashes, for hash tables")
         .Min(0)
         .Max(kMostBuckets),
 };
@@ -31,15 +31,14 @@ void ReadCriteo(const JobReader& reader, const SectionView& view) {
 }  // namespace
 
 const JobFormat& CriteoJobFormat() {
-  static constexpr JobFormat kFormat = {
-      .name = data::kCriteoFormat,
-      .help =
-          "Criteo's click logs, lines of a label, 13 integers and 26 hexadecimal words with "
-          "tabs between them",
-      .keys = kKeys,
-      .read = ReadCriteo,
-      .needs_features = false,
-      .label_column = data::kCriteoLabel};
+  static constexpr JobFormat kFormat = {.name = data::kCriteoFormat,
+                                        .help =
+                                            "Criteo's click logs: tab-separated lines of a label, "
+                                            "13 integers and 26 hexadecimal words",
+                                        .keys = kKeys,
+                                        .read = ReadCriteo,
+                                        .needs_features = false,
+                                        .label_column = data::kCriteoLabel};
   return kFormat;
 }
 

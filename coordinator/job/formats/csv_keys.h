@@ -10,25 +10,25 @@ namespace coxswain::job {
 
 inline constexpr SchemaKey kCsvKeys[] = {
     Field<proto::CsvOptions>(KeyType::kString, "separator", "\",\"",
-                             "what stands between two fields, one or more characters"),
+                             "field separator, one or more characters"),
     Field<proto::CsvOptions>(KeyType::kBool, "header", "=true, unless `columns` is given",
                              "the first line of each file names the columns"),
     Field<proto::CsvOptions>(KeyType::kStrings, "columns", "",
-                             "the names of the columns, for files without a header"),
-    Field<proto::CsvOptions>(KeyType::kBool, "quoting", "true",
-                             "`\"a,b\"` is one field, `\"\"` inside it a quote"),
-    Field<proto::CsvOptions>(KeyType::kInt, "skip_lines", "0",
-                             "number of lines at the beginning of each file that are neither a "
-                             "header nor rows")
+                             "column names, for files without a header"),
+    Field<proto::CsvOptions>(
+        KeyType::kBool, "quoting", "true",
+        "double quotes enclose fields: `\"a,b\"` is one field, and `\"\"` inside it is a quote"),
+    Field<proto::CsvOptions>(
+        KeyType::kInt, "skip_lines", "0",
+        "number of lines to skip at the beginning of each file, before the header or the first row")
         .Min(0),
     Field<proto::CsvOptions>(KeyType::kString, "comment", "",
-                             "lines that begin with this are left out, such as `\"#\"`"),
+                             "lines that begin with this are skipped, such as `\"#\"`"),
     Field<proto::CsvOptions>(KeyType::kBool, "trim", "false",
-                             "spaces and tabs around fields are no part of them; within quotes "
-                             "they are"),
+                             "remove spaces and tabs around fields, but not within quotes"),
     Field<proto::CsvOptions>(KeyType::kStrings, "missing_values", "",
-                             "fields that stand for a missing value, such as `[\"?\", NA]`: they "
-                             "are read as empty ones; as a label they are errors"),
+                             "fields that mean a missing value, such as `[\"?\", NA]`: they are "
+                             "read as empty fields; in a label they are errors"),
 };
 
 // `path`: of the section, for messages.

@@ -7,8 +7,8 @@ const JobFormat& IdxJobFormat() {
   static constexpr JobFormat kFormat = {
       .name = "idx",
       .help =
-          "images as MNIST has them, columns `image` (a vector) and `label` (of the file "
-          "with `labels` for `images` in its name)",
+          "images in MNIST's format; columns `image` (a vector) and `label` (from the file with "
+          "`labels` in place of `images` in its name)",
       .read = [](const JobReader&, const SectionView&) {},
       .has_columns = false,
       .label_column = "label"};

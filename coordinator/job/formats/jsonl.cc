@@ -7,8 +7,8 @@ const JobFormat& JsonlJobFormat() {
   static constexpr JobFormat kFormat = {
       .name = "jsonl",
       .help =
-          "JSON lines, an object each, whose keys are the columns; `device.os` is `os` in the "
-          "object `device`",
+          "JSON lines, one object each, whose keys are the columns; `device.os` is the key `os` of "
+          "the object `device`",
       .read = [](const JobReader&, const SectionView&) {},
       .lists_columns = false};
   return kFormat;

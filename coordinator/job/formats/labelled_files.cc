@@ -4,11 +4,12 @@
 namespace coxswain::job {
 
 const JobFormat& LabelledFilesJobFormat() {
-  static constexpr JobFormat kFormat = {
-      .name = "labelled_files",
-      .help = "a text in each file; columns `text` and `class`, the name of the file's directory",
-      .read = [](const JobReader&, const SectionView&) {},
-      .lists_columns = false};
+  static constexpr JobFormat kFormat = {.name = "labelled_files",
+                                        .help =
+                                            "one text per file; columns `text` and `class`, which "
+                                            "is the name of the file's directory",
+                                        .read = [](const JobReader&, const SectionView&) {},
+                                        .lists_columns = false};
   return kFormat;
 }
 

@@ -7,9 +7,9 @@ const JobFormat& LibffmJobFormat() {
   static constexpr JobFormat kFormat = {
       .name = "libffm",
       .help =
-          "lines of a label and of `field:index:value`; columns are the fields' numbers: `value` "
-          "as a number, `index` as a category, and several indices with `value` as weights where "
-          "`multi_valued` is true",
+          "lines of a label and `field:index:value` entries; columns are named by field number: a "
+          "numeric feature reads `value`, a categorical one `index`, and one with `multi_valued: "
+          "true` several indices, with their values as weights",
       .read = [](const JobReader&, const SectionView&) {},
       .lists_columns = false,
       .label_column = "label"};

@@ -10,14 +10,13 @@ using enum KeyType;
 using proto::FeatureSpec;
 
 constexpr SchemaKey kKeys[] = {
-    Field<proto::DatasetSpec>(
-        kInt, "feature_count", "0",
-        "indices are 1..n, and are the values of a feature named `features`; 0: n is the "
-        "largest one in the files")
+    Field<proto::DatasetSpec>(kInt, "feature_count", "0",
+                              "number of features n: indices are 1..n, and are the values of a "
+                              "feature named `features`; 0: the largest index in the files")
         .Into("libsvm_features")
         .Min(0)
         .Max(kMostBuckets),
-    Field<proto::DatasetSpec>(kBool, "zero_based", "false", "indices are 0..n-1"),
+    Field<proto::DatasetSpec>(kBool, "zero_based", "false", "indices are 0..n-1 instead of 1..n"),
 };
 
 void ReadLibsvm(const JobReader& reader, const SectionView& view) {

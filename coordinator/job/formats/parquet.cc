@@ -6,7 +6,7 @@ namespace coxswain::job {
 const JobFormat& ParquetJobFormat() {
   static constexpr JobFormat kFormat = {
       .name = "parquet",
-      .help = "Parquet files, of which only the columns that the job names are read",
+      .help = "Parquet files; only the columns that the job names are read",
       .read = [](const JobReader&, const SectionView&) {}};
   return kFormat;
 }

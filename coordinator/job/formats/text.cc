@@ -12,26 +12,25 @@ using proto::FeatureSpec;
 using proto::TextOptions;
 
 constexpr SchemaKey kKeys[] = {
-    Field<TextOptions>(kBool, "lower_case", "false", "A-Z become a-z"),
-    Field<TextOptions>(
-        kInt, "min_count", "5",
-        "words that are rarer in the training part are left out, as if they were not in the text")
+    Field<TextOptions>(kBool, "lower_case", "false", "convert A-Z to a-z"),
+    Field<TextOptions>(kInt, "min_count", "5",
+                       "words that occur less often than this in the training part are dropped, as "
+                       "if they were not in the text")
         .Min(1),
     Field<TextOptions>(kInt, "max_size", "0",
-                       "number of words that stay, the most frequent ones; 0: all")
+                       "maximum vocabulary size, which keeps the most frequent words; 0: no limit")
         .Min(0)
         .Max(kMostOfAList),
-    Field<TextOptions>(
-        kReal, "subsample", "0.001",
-        "places of frequent words are left out, others in each epoch: where a word is the "
-        "share f of the text, a place stays with probability sqrt(t / f) + t / f, t being "
-        "this; 0: all stay")
+    Field<TextOptions>(kReal, "subsample", "0.001",
+                       "threshold t for subsampling frequent words: each occurrence of a word with "
+                       "relative frequency f is kept with probability sqrt(t / f) + t / f, drawn "
+                       "anew in each epoch; 0: keep all")
         .Min(0)
         .Max(1),
     Field<TextOptions>(
         kInt, "window", "5",
-        "a place is paired with the words around it, 1 to this many to each side, drawn anew "
-        "in each epoch, within the sentence")
+        "maximum context window: each word is paired with the 1 to `window` words on either side "
+        "of it, within the sentence; the number is drawn anew in each epoch")
         .Min(1)
         .Max(100),
 };
@@ -56,7 +55,7 @@ void ReadTextFeature(const JobReader& reader) {
 const JobFormat& TextJobFormat() {
   static constexpr JobFormat kFormat = {
       .name = "text",
-      .help = "words with white space between them, a line's end is a sentence's",
+      .help = "words separated by white space; the end of a line ends a sentence",
       .keys = kKeys,
       .read = ReadText,
       .read_features = ReadTextFeature,

@@ -4,11 +4,12 @@
 namespace coxswain::job {
 
 const JobFormat& TfrecordJobFormat() {
-  static constexpr JobFormat kFormat = {
-      .name = "tfrecord",
-      .help = "TensorFlow's TFRecord files of tf.Example, whose features' names are the columns",
-      .read = [](const JobReader&, const SectionView&) {},
-      .lists_columns = false};
+  static constexpr JobFormat kFormat = {.name = "tfrecord",
+                                        .help =
+                                            "TensorFlow's TFRecord files of tf.Example; the names "
+                                            "of the examples' features are the columns",
+                                        .read = [](const JobReader&, const SectionView&) {},
+                                        .lists_columns = false};
   return kFormat;
 }
 
