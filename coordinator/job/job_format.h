@@ -37,51 +37,48 @@ struct JobFormat {
 
 // The keys of `dataset` that all formats have.
 inline constexpr SchemaKey kFilesKeys[] = {
-    Field<proto::DatasetSpec>(KeyType::kStrings, "path", nullptr,
-                              "the files; relative to the job file; gzip and zstd are unpacked "
-                              "while reading; of a directory all "
-                              "files in it, and `*`, `?` and `[...]` stand for parts of names; "
-                              "`s3://BUCKET/...` lies in an [object store](data.md#object-stores)")
+    Field<proto::DatasetSpec>(
+        KeyType::kStrings, "path", nullptr,
+        "the files, relative to the job file; gzip and zstd are decompressed while reading; a "
+        "directory stands for all files in it, and `*`, `?` and `[...]` are wildcards; "
+        "`s3://BUCKET/...` names files in an [object store](data.md#object-stores)")
         .Into("paths"),
     Field<proto::DatasetSpec>(
         KeyType::kString, "query", "",
-        "a column (libsvm: `qid`): rows that follow each other and have the same value there are a "
-        "query, one example with several rows, for losses and metrics of lists"),
+        "column of query ids (libsvm: `qid`): consecutive rows with the same id form a query, "
+        "which is one example with several rows, for listwise losses and metrics"),
 };
 
 // The key for reading large data sets, see docs/data.md.
 inline constexpr char kStreamingKey[] = "streaming";
 inline constexpr SchemaKey kStreamKeys[] = {
     SchemaKey(KeyType::kChoice, kStreamingKey, "auto",
-              "whether rows are read in blocks when they are wanted (`true`), or all are held in "
-              "memory; `auto`: in blocks when the files have more bytes than `memory`")
+              "`true`: rows are read in blocks, as they are needed; `false`: all rows are held in "
+              "memory; `auto`: in blocks if the files have more bytes than `memory`")
         .Choices("auto true false"),
-    Field<proto::StreamOptions>(
-        KeyType::kBytes, "memory", "512MiB",
-        "with streaming: bytes of blocks that each task holds at a time; the coordinator's "
-        "vocabularies too must fit")
+    Field<proto::StreamOptions>(KeyType::kBytes, "memory", "512MiB",
+                                "with streaming: memory for the blocks that each task holds at a "
+                                "time; the coordinator's vocabularies must fit into it too")
         .Min(1)
         .Max(kMostBytes),
     Field<proto::StreamOptions>(KeyType::kInt, "shuffle_window", "0",
-                                "with streaming: number of blocks whose rows are mixed with each "
-                                "other; 0: 16, or what half "
-                                "of `memory` holds")
+                                "with streaming: number of blocks whose rows are shuffled "
+                                "together; 0: as many as fit into half of `memory`, at most 16")
         .Min(0)
         .Max(kMostBlocks),
-    Field<proto::StreamOptions>(KeyType::kBytes, "block_bytes",
-                                "=4MiB, or `memory` / 128 where that is less",
-                                "with streaming: bytes of a block, at least; it ends with a row")
+    Field<proto::StreamOptions>(
+        KeyType::kBytes, "block_bytes", "=4MiB, or `memory` / 128 where that is less",
+        "with streaming: minimum size of a block, which ends at the end of a row")
         .Min(1)
         .Max(kMostBlockBytes),
-    Field<proto::StreamOptions>(KeyType::kString, "cache_directory",
-                                "=the user's own, `~/.cache/coxswain`",
-                                "with streaming: where the coordinator keeps what it has found out "
-                                "about files, and each machine unpacked copies of packed ones; "
-                                "relative to the job file"),
+    Field<proto::StreamOptions>(
+        KeyType::kString, "cache_directory", "=the user's own, `~/.cache/coxswain`",
+        "with streaming: where the coordinator caches its index of the files, and each machine its "
+        "copies of compressed files; relative to the job file"),
     Field<proto::StreamOptions>(
         KeyType::kBytes, "cache_size", "100GiB",
-        "with streaming: bytes of unpacked copies and of sorted groups in "
-        "`cache_directory`, at most; those that are unused longest go first")
+        "with streaming: maximum size of the decompressed copies and sorted groups in "
+        "`cache_directory`; the least recently used are removed first")
         .Into("cache_bytes")
         .Min(1)
         .Max(kMostBytes),
@@ -89,16 +86,17 @@ inline constexpr SchemaKey kStreamKeys[] = {
 
 // Files that come while the job runs.
 inline constexpr SchemaKey kFollowKeys[] = {
-    Key<&FollowSpec::enabled>("follow", "false",
-                              "`path` names directories, or patterns of names in them, whose files "
-                              "come while the job runs: those that are found together are an "
-                              "epoch, and each is trained on once"),
-    Key<&FollowSpec::end>("follow_end", "_DONE",
-                          "with `follow`: once each directory has a file of this name, no more "
-                          "files come; empty: they always may"),
-    Key<&FollowSpec::idle_seconds>("follow_idle", "0",
-                                   "with `follow`: seconds without a new file after which no more "
-                                   "come; 0: they always may")
+    Key<&FollowSpec::enabled>(
+        "follow", "false",
+        "`path` names directories (or patterns of names in them) that receive files while the job "
+        "runs: files that are found together form an epoch, and each is trained on once"),
+    Key<&FollowSpec::end>(
+        "follow_end", "_DONE",
+        "with `follow`: name of the file that marks a directory as complete; no more files are "
+        "awaited once each directory has one; empty: no such file"),
+    Key<&FollowSpec::idle_seconds>(
+        "follow_idle", "0",
+        "with `follow`: seconds without a new file after which no more are awaited; 0: no limit")
         .Min(0),
 };
 

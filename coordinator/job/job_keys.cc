@@ -35,8 +35,8 @@ const SchemaSection& DatasetSchema() {
     keys.insert(keys.end(), std::begin(kStreamKeys), std::end(kStreamKeys));
     keys.insert(keys.end(), std::begin(kFollowKeys), std::end(kFollowKeys));
     keys.push_back(SchemaKey(kSections, "join", "",
-                             "a list: small tables whose columns rows get by a key, such as what "
-                             "is known of users and items")
+                             "a list: small tables whose columns are joined to the rows by a key, "
+                             "such as attributes of users and items")
                        .Of(&JoinSchema));
     return keys;
   }());

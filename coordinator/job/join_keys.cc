@@ -13,18 +13,19 @@ namespace {
 
 constexpr SchemaKey kJoinKeys[] = {
     Field<proto::JoinSpec>(KeyType::kString, "path", nullptr,
-                           "the table's file, csv, `.gz` or not; relative to the job file"),
-    SchemaKey(KeyType::kString, "on", "", "the key: a column of the rows and of the table"),
+                           "the table: a csv file, which may be gzipped; relative to the job file"),
+    SchemaKey(KeyType::kString, "on", "",
+              "key column, which has the same name in the rows and in the table"),
     Field<proto::JoinSpec>(KeyType::kString, "left_on", "=`on`",
-                           "the key's column on the side of the rows, or in a table before"),
+                           "key column in the rows, or in an earlier table"),
     Field<proto::JoinSpec>(KeyType::kString, "right_on", "=`on`",
-                           "the key's column in the table, where each value stands once"),
+                           "key column in the table, where each value must be unique"),
     Field<proto::JoinSpec>(KeyType::kString, "prefix", "",
-                           "stands before the names of the table's columns, so that `title` is "
-                           "`movie_title` with `movie_`"),
+                           "prefix for the names of the table's columns: with `movie_`, `title` "
+                           "becomes `movie_title`"),
     SchemaKey(KeyType::kChoice, "missing_key", "empty",
-              "what a row gets whose key the table lacks: empty fields, as where "
-              "`missing_values` stand; or it is an error with file and line")
+              "for a row whose key is not in the table: `empty` leaves its fields empty, as "
+              "`missing_values` do; `error` is an error with file and line")
         .Choices("empty error"),
 };
 
