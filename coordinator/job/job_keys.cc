@@ -750,34 +750,42 @@ constexpr SchemaKey kClusterKeys[] = {
 constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
 
 constexpr SchemaKey kFileKeys[] = {
-    SchemaKey(kString, "name", "=the file's name", "letters without accents, digits, `_` and `-`"),
-    SchemaKey(kSection, "dataset", nullptr, "the files").Of(&DatasetSchema),
+    SchemaKey(kString, "name", "=the file's name",
+              "the job's name: ASCII letters, digits, `_` and `-`"),
+    SchemaKey(kSection, "dataset", nullptr,
+              "the data: which files, in what format, and how they are read")
+        .Of(&DatasetSchema),
     SchemaKey(kSections, "features",
               "=libsvm: the feature `features`; criteo: `I1`..`I13` as log1p and `C1`..`C26`; "
               "text: the feature `word`",
-              "a list: the inputs")
+              "a list: the inputs of the model")
         .Of(&kFeature),
-    SchemaKey(kSection, "label", "{}", "what is to be predicted").Of(&kLabel),
+    SchemaKey(kSection, "label", "{}", "what the model is to predict").Of(&kLabel),
     SchemaKey(kSections, "labels", "",
-              "a list, instead of `label`: what models of several tasks (shared_bottom, mmoe) "
-              "predict, a task each")
+              "a list, instead of `label`: the labels of a multi-task model (shared_bottom, mmoe), "
+              "one per task")
         .Of(&kLabels),
-    SchemaKey(kSection, "split", "{}", "what is kept from training").Of(&kSplit),
-    SchemaKey(kSection, "model", nullptr, "what is trained").Of(&ModelSchema),
-    SchemaKey(kSection, "loss", "{}", "the loss").Of(&LossSchema),
-    SchemaKey(kSection, "optimizer", "{}", "how weights move").Of(&kOptimizers),
+    SchemaKey(kSection, "split", "{}", "which data is held out from training").Of(&kSplit),
+    SchemaKey(kSection, "model", nullptr, "the model to train").Of(&ModelSchema),
+    SchemaKey(kSection, "loss", "{}", "the loss function").Of(&LossSchema),
+    SchemaKey(kSection, "optimizer", "{}", "how weights are updated").Of(&kOptimizers),
     SchemaKey(kSection, "regularization", "{}",
-              "penalties of dense weights, where these are not all alike")
+              "L2 penalties of dense weights, if they are not all the same")
         .Of(&RegularizationSchema),
-    SchemaKey(kNamed, "tables", "", "by name: what is different for one embedding table")
-        .Of(&kTable),
-    SchemaKey(kSection, "train", "{}", "how long and how").Of(&kTrain),
-    SchemaKey(kSection, "evaluate", "{}", "what is measured").Of(&kEvaluate),
-    SchemaKey(kSection, "parameter_servers", "{}", "how state is kept").Of(&kParameterServers),
+    SchemaKey(kNamed, "tables", "", "by name: settings of single embedding tables").Of(&kTable),
+    SchemaKey(kSection, "train", "{}",
+              "length of training, batch size, devices, consistency and error handling")
+        .Of(&kTrain),
+    SchemaKey(kSection, "evaluate", "{}", "metrics, and when and on which data they are computed")
+        .Of(&kEvaluate),
+    SchemaKey(kSection, "parameter_servers", "{}",
+              "how parameter servers store tables and receive weights")
+        .Of(&kParameterServers),
     SchemaKey(kSection, "checkpoint", "{}",
-              "what is saved while the job runs, and what is restored")
+              "when checkpoints are written, and what is restored when a parameter server is lost")
         .Of(&kCheckpoint),
-    SchemaKey(kSection, "cluster", "{}", "when a task is lost, and when the cluster is")
+    SchemaKey(kSection, "cluster", "{}",
+              "timeouts: when a task counts as lost, and when the job gives up")
         .Of(&kCluster),
 };
 constexpr SchemaSection kFile = {"", "", kFileKeys};
