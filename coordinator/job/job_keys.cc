@@ -53,134 +53,135 @@ const SchemaSection& DatasetSchema() {
 }
 
 constexpr SchemaKey kFeatureKeys[] = {
-    SchemaKey(
-        kString, "name", nullptr,
-        "letters without accents, digits, `_` and `-`; the model and `tables` use it; a column "
-        "may have any name, see `column`"),
+    SchemaKey(kString, "name", nullptr,
+              "ASCII letters, digits, `_` and `-`; the model and `tables` refer to the feature by "
+              "this name; for columns with other names see `column`"),
     SchemaKey(kChoice, "kind", nullptr,
-              "a number; one of many values; several numbers; the other values that came with the "
-              "same group; the combination of several features' values; or which range a number "
-              "is in")
+              "`numeric`: a number; `categorical`: one or more values of a set; `vector`: several "
+              "numbers; `history`: the other values of the same group; `crossed`: the combination "
+              "of several features' values; `bucketized`: the range that a number is in")
         .Choices("numeric categorical vector history crossed bucketized"),
-    SchemaKey(kString, "column", "=the feature's name", "the column it is read from")
+    SchemaKey(kString, "column", "=the feature's name", "the column that the feature is read from")
         .Only("numeric categorical vector bucketized"),
-    SchemaKey(
-        kChoice, "normalization", "none",
-        "`standard`: zero mean, unit deviation; `min_max`: to 0..1 (both measured on the training "
-        "part; not of vectors); `log1p`: sign(x) log(1 + abs(x)); `divide`: x / `divisor`")
+    SchemaKey(kChoice, "normalization", "none",
+              "`standard`: to mean 0 and standard deviation 1; `min_max`: to 0..1 (both computed "
+              "from the training part; not for vectors); `log1p`: sign(x) log(1 + abs(x)); "
+              "`divide`: x / `divisor`")
         .Only("numeric vector")
         .Choices(kJoinedWords<proto::FeatureSpec::Normalization>.data()),
     Field<proto::FeatureSpec>(kReal, "missing_value", "0",
-                              "stands for an empty field, before normalisation")
+                              "value used for an empty field, before normalisation")
         .Only("numeric vector"),
-    Field<proto::FeatureSpec>(kReal, "divisor", "1", "with `normalization: divide`: by this")
+    Field<proto::FeatureSpec>(kReal, "divisor", "1",
+                              "with `normalization: divide`: what numbers are divided by")
         .Only("numeric vector")
         .Above(0),
-    Field<proto::FeatureSpec>(kInt, "width", "=the number of `columns`",
-                              "how many numbers a vector has")
+    Field<proto::FeatureSpec>(kInt, "width", "=the number of `columns`", "length of the vector")
         .Only("vector")
         .Min(1)
         .Max(kMostWidth),
     SchemaKey(kStrings, "columns", "",
-              "the columns of its numbers, in this order, instead of one column of lists; "
-              "`p{0..63}` stands for `p0` to `p63`")
+              "the columns that hold the vector's numbers, in this order, instead of one column of "
+              "lists; `p{0..63}` stands for `p0` to `p63`")
         .Only("vector"),
     SchemaKey(kChoice, "id", "vocabulary",
-              "how a value becomes an id: by its place in a vocabulary or a bucket; `raw`: the "
-              "value is an integer of 64 bits, and is the id; `hash`: its 64-bit hash is. The last "
-              "two need no vocabulary and have hash tables, with a row for each id that training "
-              "meets")
+              "how values become ids: `vocabulary`: by their position in a vocabulary, or by "
+              "`hash_buckets`; `raw`: the value is a 64-bit integer and is itself the id; `hash`: "
+              "the id is the value's 64-bit hash. The last two need no vocabulary and use hash "
+              "tables, with a row for each id that occurs in training")
         .Only("categorical crossed")
         .Choices("vocabulary raw hash"),
     SchemaKey(kInt, "hash_buckets", "",
-              "number of ids into which values are hashed, instead of a vocabulary")
+              "number of buckets into which values are hashed, instead of a vocabulary")
         .Only("categorical crossed")
         .Min(1)
         .Max(kMostBuckets),
     Field<proto::FeatureSpec>(
         kBool, "keep_names", "false",
-        "with `hash_buckets` or `id: hash`: the values of the training part are kept, and a saved "
-        "model names by them the rows that they are hashed into; memory as for a vocabulary")
+        "with `hash_buckets` or `id: hash`: keep the values of the training part, so that a saved "
+        "model can name the rows that they are hashed into; takes as much memory as a vocabulary")
         .Only("categorical crossed"),
     SchemaKey(kStrings, "vocabulary", "=learned from the training part",
               "the values, in the order of their ids")
         .Only("categorical"),
     SchemaKey(kString, "vocabulary_file", "",
-              "the same in a file, one value a line, or a table that `dataset.join` joins by the "
-              "feature's column: its keys are the values; relative to the job file")
+              "file with the vocabulary, one value per line, or a table that `dataset.join` joins "
+              "by the feature's column, whose keys are the values; relative to the job file")
         .Only("categorical"),
     SchemaKey(kInt, "min_count", "1",
-              "a learned vocabulary leaves out values that are rarer in the training part")
+              "values that occur less often than this in the training part are left out of a "
+              "learned vocabulary")
         .Only("categorical crossed")
         .Min(1),
     SchemaKey(kInt, "max_size", "0",
-              "number of values that a learned vocabulary keeps, the most frequent ones of the "
-              "training part; 0: all")
+              "maximum size of a learned vocabulary, which keeps the most frequent values of the "
+              "training part; 0: no limit")
         .Only("categorical crossed")
         .Min(0)
         .Max(kMostOfAList),
     SchemaKey(kInt, "oov_buckets",
               "=1; for several values 0, unless the vocabulary is given or limited; 0 with "
               "`hash_buckets`",
-              "number of extra ids into which values outside the vocabulary are hashed")
+              "number of extra ids into which out-of-vocabulary values are hashed")
         .Only("categorical crossed")
         .Min(0)
         .Max(kMostCountedBuckets),
     Field<proto::FeatureSpec>(kString, "value_separator", "",
-                              "the field holds several values with this between them")
+                              "separator of the values, if the field holds several")
         .Only("categorical"),
     SchemaKey(kChoice, "tokens", "none",
               "`words`: the field is a text, and its words are the values: runs of letters, digits "
-              "and apostrophes between them, A-Z as a-z; characters beyond ASCII are letters")
+              "and apostrophes between them, with A-Z converted to a-z; all characters beyond "
+              "ASCII count as letters")
         .Only("categorical")
         .Choices("none words"),
     SchemaKey(kBool, "multi_valued", "=true with `value_separator` and `tokens`",
-              "a row has several values: a list (parquet), or words with white space between them")
+              "a row has several values: a list (parquet), or words separated by white space")
         .Only("categorical"),
     Field<proto::FeatureSpec>(
         kString, "weight_separator", "",
-        "with several values: each ends in this and its weight, a number, as in "
-        "`drama:0.5`; without them its weight is 1. The combiner takes the weights in")
+        "with several values: separator between a value and its weight, a number, as in "
+        "`drama:0.5`; a value without a weight has weight 1. The combiner applies the weights")
         .Only("categorical"),
     Field<proto::FeatureSpec>(
         kStrings, "features", nullptr,
-        "two or more features, categorical ones of one value or bucketized ones")
+        "the features to combine, two or more: single-valued categorical or bucketized ones")
         .Into("crossed")
         .Only("crossed"),
     Field<proto::FeatureSpec>(
         kReals, "boundaries", nullptr,
-        "ascending numbers; n of them make n + 1 ranges, each with its lower boundary and without "
+        "ascending numbers; n of them make n + 1 ranges, each including its lower boundary but not "
         "its upper one; an empty field is a value of its own")
         .Only("bucketized"),
     Field<proto::FeatureSpec>(
         kString, "history_of", nullptr,
-        "a categorical feature: its values in all training rows of the same group, but the row's "
-        "own; they share its vocabulary")
+        "a categorical feature: the history is its values in all training rows of the same group, "
+        "except the row's own value; both share a vocabulary")
         .Only("history"),
     Field<proto::FeatureSpec>(kString, "group_by", nullptr,
-                              "the column that says what belongs together, such as the user")
+                              "the column by which rows are grouped, such as the user")
         .Only("history"),
     Field<proto::FeatureSpec>(
         kString, "by", "",
-        "a column of numbers or dates: only values of rows with a smaller one there, what came "
-        "before; a value that came before is among them even if the row has it, too")
+        "a column of numbers or dates: the history has only the values of earlier rows, those with "
+        "a smaller number or date; an earlier value is included even if the row has the same value")
         .Only("history"),
     Field<proto::FeatureSpec>(
         kInt, "max_values", "0",
-        "of more values than this a sample is taken, another one each epoch; of a history with "
-        "`by` the last ones; 0: all")
+        "maximum number of values used: if there are more, a random sample is drawn anew each "
+        "epoch; a history with `by` uses the last ones; 0: all")
         .Only("categorical history")
         .Min(0)
         .Max(kMostOfAList),
     Field<proto::FeatureSpec>(kInt, "dim", "=`model.dim`, or 16 in models without",
-                              "width of the embedding")
+                              "embedding dimension")
         .Only("categorical history crossed bucketized")
         .Min(1)
         .Max(kMostWidth),
     Field<proto::FeatureSpec>(
         kChoice, "combiner", "mean",
-        "how the embeddings of several values become one: their sum, over their number, or over "
-        "its root")
+        "how the embeddings of several values are combined: `sum`: their sum; `mean`: the sum "
+        "divided by their number; `sqrtn`: the sum divided by the square root of their number")
         .Only("categorical history")
         .Choices("sum mean sqrtn"),
 };
