@@ -190,21 +190,19 @@ constexpr SchemaSection kFeature = {"features[]", "kind", kFeatureKeys};
 constexpr SchemaKey kLabelKeys[] = {
     Field<proto::LabelSpec>(
         kString, "column", "",
-        "the column with the label, a number (csv): with sigmoid_cross_entropy from 0 to 1, with "
-        "classes 0..classes-1; any other label is an error with file and line, and so are labels "
-        "that are all the same"),
+        "the column with the label, a number: from 0 to 1 with sigmoid_cross_entropy, 0..classes-1 "
+        "with classes; any other label is an error with file and line, and it is an error if all "
+        "labels are the same"),
     SchemaKey(kString, "positive", "",
-              "a comparison such as `\">= 4\"`: where it holds the label is 1, else 0"),
+              "a comparison such as `\">= 4\"`: the label is 1 if it holds for the field, else 0"),
     Field<proto::LabelSpec>(kStrings, "positive_values", "",
-                            "the label is 1 where the field is one of these, else 0"),
+                            "the label is 1 if the field is one of these values, else 0"),
     Field<proto::LabelSpec>(
         kString, "feature", "=two_tower: the item",
-        "a categorical feature is to be predicted, instead of a column (two_tower; models with "
-        "classes)"),
-    Field<proto::LabelSpec>(
-        kString, "weight", "",
-        "a column with a number of at least 0: how much the row counts in the loss, which is "
-        "sum(weight * loss) / sum(weight) of a batch, and in all metrics"),
+        "a categorical feature to predict, instead of a column (two_tower; models with classes)"),
+    Field<proto::LabelSpec>(kString, "weight", "",
+                            "the column with the row's weight, a number of at least 0, in the loss "
+                            "of a batch, sum(weight * loss) / sum(weight), and in all metrics"),
 };
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 
@@ -213,29 +211,28 @@ const SchemaSection& LossSchema();
 constexpr SchemaKey kLabelsKeys[] = {
     Field<proto::LabelSpec>(
         kString, "name", nullptr,
-        "letters without accents, digits, `_` and `-`: what the task is called, "
-        "as in the metric `click/auc`"),
+        "name of the task, as in the metric `click/auc`: ASCII letters, digits, `_` and `-`"),
     Field<proto::LabelSpec>(kString, "column", nullptr,
                             "the column with the label, a number, as in `label`"),
     SchemaKey(kString, "positive", "", "as in `label`"),
     Field<proto::LabelSpec>(kStrings, "positive_values", "", "as in `label`"),
-    SchemaKey(kStrings, "classes", "",
-              "the column has a list of values, and each of these is a task, called `NAME-CLASS`, "
-              "whose label is 1 where it is in the list, else 0 (multi-label classification); in "
-              "the task's name characters other than letters of any script, digits, `_` and `-` "
-              "are `_`, and of several that are then the same all but one end in a number: "
-              "`NAME-CLASS-2`"),
+    SchemaKey(
+        kStrings, "classes", "",
+        "for multi-label classification: the column holds a list of values, and each of these "
+        "classes is a task named `NAME-CLASS`, whose label is 1 if the class is in the list, else "
+        "0; in task names, characters other than letters of any script, digits, `_` and `-` become "
+        "`_`, and if several names are then the same, all but one get a number: `NAME-CLASS-2`"),
     Field<proto::LabelSpec>(kString, "value_separator", "=with `classes`: a blank",
-                            "of `classes`: what is between the values of a field; lists of jsonl, "
+                            "with `classes`: separator of the values of a field; lists of jsonl, "
                             "tfrecord, parquet and arrow need none"),
     Field<proto::LabelSpec>(
         kString, "weight", "",
-        "as in `label`, for this task alone: 0 where a row says nothing about the task"),
+        "as in `label`, for this task alone; 0 in rows whose label for the task is unknown"),
     SchemaKey(kSection, "loss", "{kind: sigmoid_cross_entropy}",
-              "of the task: as the section `loss` of a model that says a chance or a number")
+              "the task's loss, as in the section `loss` of a model that predicts a probability or "
+              "a number")
         .Of(&LossSchema),
-    SchemaKey(kReal, "loss_weight", "1",
-              "the loss that is made small is the sum of the tasks' losses, each times this")
+    SchemaKey(kReal, "loss_weight", "1", "weight of the task's loss in the sum that is minimised")
         .Min(0),
 };
 constexpr SchemaSection kLabels = {"labels[]", "", kLabelsKeys};
