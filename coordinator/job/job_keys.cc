@@ -238,35 +238,35 @@ constexpr SchemaKey kLabelsKeys[] = {
 constexpr SchemaSection kLabels = {"labels[]", "", kLabelsKeys};
 
 constexpr SchemaKey kSplitKeys[] = {
-    Field<proto::SplitSpec>(
-        kReal, "validation", "0",
-        "share of the rows, drawn by the seed or the last ones, see `by`; of a text: of its words, "
-        "in runs of 1,024")
+    Field<proto::SplitSpec>(kReal, "validation", "0",
+                            "fraction of the rows in the validation part, drawn by the seed or the "
+                            "latest, see `by`; for text: fraction of its words, in runs of 1,024")
         .Into("validation_fraction")
         .Min(0)
         .Max(1),
-    Field<proto::SplitSpec>(kReal, "test", "0",
-                            "share of the rows, drawn by the seed or the last ones, see `by`")
+    Field<proto::SplitSpec>(
+        kReal, "test", "0",
+        "fraction of the rows in the test part, drawn by the seed or the latest, see `by`")
         .Into("test_fraction")
         .Min(0)
         .Max(1),
-    Field<proto::SplitSpec>(
-        kString, "holdout_per", "",
-        "instead of `test`: a column; one row of each of its values, drawn by the seed"),
+    Field<proto::SplitSpec>(kString, "holdout_per", "",
+                            "instead of `test`: a column; for each of its values one row, drawn by "
+                            "the seed, is held out"),
     Field<proto::SplitSpec>(kInt, "holdout_min", "2",
-                            "with `holdout_per`: number of rows that a value has at least; of "
-                            "others none is held out")
+                            "with `holdout_per`: minimum number of rows of a value; for values "
+                            "with fewer rows none is held out")
         .Min(2),
     Field<proto::SplitSpec>(
         kString, "by", "",
-        "a column of numbers or dates (2024-05-31, 2024-05-31T12:30:00Z): `test` is the last rows "
-        "by it, `validation` those before; of equal ones the row that comes later in the files is "
-        "the later one"),
+        "a column of numbers or dates (2024-05-31, 2024-05-31T12:30:00Z): `test` takes the latest "
+        "rows by this column, `validation` those before them; among equal values, the row that "
+        "comes later in the files is the later one"),
     Field<proto::SplitSpec>(kBool, "holdout_last", "false",
-                            "with `holdout_per` and `by`: the last row of each value is held out, "
-                            "instead of one that is drawn"),
+                            "with `holdout_per` and `by`: hold out the latest row of each value "
+                            "instead of a random one"),
     Field<proto::SplitSpec>(kStrings, "test_path", "",
-                            "instead of `test`: files of its own; relative to the job file")
+                            "instead of `test`: separate test files; relative to the job file")
         .Into("test_paths"),
 };
 constexpr SchemaSection kSplit = {"split", "", kSplitKeys};
