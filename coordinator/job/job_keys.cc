@@ -200,9 +200,10 @@ constexpr SchemaKey kLabelKeys[] = {
     Field<proto::LabelSpec>(
         kString, "feature", "=two_tower: the item",
         "a categorical feature to predict, instead of a column (two_tower; models with classes)"),
-    Field<proto::LabelSpec>(kString, "weight", "",
-                            "the column with the row's weight, a number of at least 0, in the loss "
-                            "of a batch, sum(weight * loss) / sum(weight), and in all metrics"),
+    Field<proto::LabelSpec>(
+        kString, "weight", "",
+        "the column with the rows' weights, numbers of at least 0; the loss of a batch is "
+        "sum(weight * loss) / sum(weight), and all metrics are weighted, too"),
 };
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 
@@ -750,8 +751,7 @@ constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
 constexpr SchemaKey kFileKeys[] = {
     SchemaKey(kString, "name", "=the file's name",
               "the job's name: ASCII letters, digits, `_` and `-`"),
-    SchemaKey(kSection, "dataset", nullptr,
-              "the data: which files, in what format, and how they are read")
+    SchemaKey(kSection, "dataset", nullptr, "the data files, their format, and how they are read")
         .Of(&DatasetSchema),
     SchemaKey(kSections, "features",
               "=libsvm: the feature `features`; criteo: `I1`..`I13` as log1p and `C1`..`C26`; "

@@ -136,14 +136,13 @@ TEST_CASE("a number that is none in 32 bits, or 0 where more is wanted, is told 
 TEST_CASE("a missing key tells where, its type and what it is for") {
   CHECK(Changed(kTower, "    group_by: user\n", "") ==
         "job.yaml:6:5: features.history: 'group_by' is missing (string): the column by which rows "
-        "are "
-        "grouped, such as the user");
+        "are grouped, such as the user");
   CHECK(Changed(kTable, "label: {column: stars}\n", "") ==
         "job.yaml:1:1: label: 'column' is missing (string): the column with the label");
   CHECK(
       ErrorOf("train: {epochs: 3}\n") ==
-      "job.yaml:1:1: the file: 'dataset' is missing (keys): the data: which files, in what format, "
-      "and how they are read\n"
+      "job.yaml:1:1: the file: 'dataset' is missing (keys): the data files, their format, and how "
+      "they are read\n"
       "job.yaml:1:1: the file: 'model' is missing (keys): the model to train");
   CHECK(ErrorOf("") == "job.yaml:1:1: the file: wanted keys, found nothing");
 }
