@@ -279,7 +279,7 @@ const SchemaSection& ModelSchema() {
         for (const ModelKind* kind : AllModelKinds()) kinds.push_back({kind->name, kind->keys});
         return kinds;
       }(),
-      "model", SchemaKey(kChoice, "kind", nullptr, "the model"));
+      "model", SchemaKey(kChoice, "kind", nullptr, "the kind of model"));
   return made->section();
 }
 

@@ -38,20 +38,21 @@ struct DcnOptions {
   LayerStyle style;
 };
 
-constexpr auto kKeys = job::KeyList(
-    FeaturesKey<&DcnOptions::features>(),
-    job::Key<&DcnOptions::cross_layers>("cross_layers", "3", "number of cross layers")
-        .Min(1)
-        .Max(64),
-    job::Key<&DcnOptions::rank>("rank", "0",
-                                "of the cross layers' matrices, as products of two narrow ones; 0: "
-                                "whole matrices")
-        .Min(0)
-        .Max(job::kMostWidth),
-    job::Key<&DcnOptions::structure>("structure", "stacked",
-                                     "hidden layers on what the cross layers make of the features, "
-                                     "or beside it on the features themselves"),
-    HiddenKey<&DcnOptions::hidden>(), StyleKeys<&DcnOptions::style>());
+constexpr auto kKeys =
+    job::KeyList(FeaturesKey<&DcnOptions::features>(),
+                 job::Key<&DcnOptions::cross_layers>("cross_layers", "3", "number of cross layers")
+                     .Min(1)
+                     .Max(64),
+                 job::Key<&DcnOptions::rank>("rank", "0",
+                                             "rank of the cross layers' weight matrices, each a "
+                                             "product of two narrow ones; 0: full matrices")
+                     .Min(0)
+                     .Max(job::kMostWidth),
+                 job::Key<&DcnOptions::structure>(
+                     "structure", "stacked",
+                     "`stacked`: the hidden layers follow the cross layers; `parallel`: they run "
+                     "beside the cross layers, on the features themselves"),
+                 HiddenKey<&DcnOptions::hidden>(), StyleKeys<&DcnOptions::style>());
 
 std::string CrossName(int64_t layer, const char* part) {
   return absl::StrCat("cross/layer_", layer, "/", part);

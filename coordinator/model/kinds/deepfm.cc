@@ -25,7 +25,7 @@ struct DeepFmOptions {
 constexpr auto kKeys = job::KeyList(
     job::Key<&DeepFmOptions::dim>(
         "dim", "16",
-        "width of every embedding, and of the vector that each number is multiplied with")
+        "dimension of all embeddings, and of the vector that each number is multiplied by")
         .Min(1)
         .Max(job::kMostWidth),
     FeaturesKey<&DeepFmOptions::features>(), HiddenKey<&DeepFmOptions::hidden>(),

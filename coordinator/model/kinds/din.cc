@@ -24,12 +24,14 @@ struct DinOptions {
 
 constexpr auto kKeys = job::KeyList(
     job::Key<&DinOptions::target>("target", nullptr,
-                                  "the item at hand, a categorical feature of one value"),
+                                  "the candidate item, a single-valued categorical feature"),
     job::Key<&DinOptions::history>(
-        "history", nullptr, "what the user had: a feature of kind `history` that is of the target"),
+        "history", nullptr,
+        "the user's past items: a feature of kind `history` with `history_of` the target"),
     FeaturesKey<&DinOptions::features>(),
     job::Key<&DinOptions::attention>(
-        "attention", "[36]", "widths of the hidden layers that weigh what is in the history")
+        "attention", "[36]",
+        "widths of the hidden layers that compute the weights of the items in the history")
         .Min(1)
         .Max(job::kMostWidth),
     HiddenKey<&DinOptions::hidden>(), StyleKeys<&DinOptions::style>());

@@ -22,18 +22,20 @@ struct DlrmOptions {
 };
 
 constexpr auto kKeys = job::KeyList(
-    job::Key<&DlrmOptions::dim>(
-        "dim", "16", "width of every embedding, and of what the bottom layers make of the numbers")
+    job::Key<&DlrmOptions::dim>("dim", "16",
+                                "dimension of all embeddings, and of the vector that the bottom "
+                                "layers compute from the numeric features")
         .Min(1)
         .Max(job::kMostWidth),
     FeaturesKey<&DlrmOptions::features>(),
     job::Key<&DlrmOptions::bottom>(
         "bottom", "[512, 256]",
-        "widths of the hidden layers on the numbers; a layer of `dim` follows")
+        "widths of the hidden layers on the numeric features; a layer of width `dim` follows")
         .Min(1)
         .Max(job::kMostWidth),
     job::Key<&DlrmOptions::top>(
-        "top", "[512, 256]", "widths of the hidden layers on the products of all pairs of vectors")
+        "top", "[512, 256]",
+        "widths of the hidden layers on the dot products of all pairs of vectors")
         .Min(1)
         .Max(job::kMostWidth),
     StyleKeys<&DlrmOptions::style>());

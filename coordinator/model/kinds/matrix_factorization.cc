@@ -24,24 +24,25 @@ struct FactorizationOptions {
 };
 
 constexpr job::SchemaKey kUserKeys[] = {
-    job::Key<&Side::feature>("feature", nullptr, "the user"),
+    job::Key<&Side::feature>("feature", nullptr, "the user, a single-valued categorical feature"),
 };
 constexpr job::SchemaSection kUser = {"model.user", "", kUserKeys};
 
 constexpr job::SchemaKey kItemKeys[] = {
     job::Key<&Side::feature>(
-        "feature", nullptr, "the item; a categorical feature, and for two_tower with a vocabulary"),
+        "feature", nullptr,
+        "the item, a categorical feature; for two_tower, one with a vocabulary"),
 };
 constexpr job::SchemaSection kItem = {"model.item", "", kItemKeys};
 
 constexpr job::SchemaKey kKeys[] = {
-    job::Key<&FactorizationOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
-    job::Key<&FactorizationOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
-    job::Key<&FactorizationOptions::dim>("dim", "32", "width of the user's and the item's vector")
+    job::Key<&FactorizationOptions::user>("user", nullptr, "the user side").Of(&kUser),
+    job::Key<&FactorizationOptions::item>("item", nullptr, "the item side").Of(&kItem),
+    job::Key<&FactorizationOptions::dim>("dim", "32", "dimension of the user and item vectors")
         .Min(1)
         .Max(job::kMostWidth),
     job::Key<&FactorizationOptions::biases>(
-        "biases", "true", "a number for each user, each item and all ratings is added"),
+        "biases", "true", "add a bias for each user, one for each item, and a global one"),
 };
 
 class MatrixFactorization : public LabelledModel, public ProductModel {

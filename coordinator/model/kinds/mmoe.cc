@@ -24,7 +24,8 @@ struct MmoeOptions {
 
 constexpr auto kKeys = job::KeyList(
     FeaturesKey<&MmoeOptions::features>(),
-    job::Key<&MmoeOptions::experts>("experts", "8", "number of experts, each of layers `hidden`")
+    job::Key<&MmoeOptions::experts>(
+        "experts", "8", "number of experts, each with hidden layers of the widths `hidden`")
         .Min(1)
         .Max(1024),
     HiddenKey<&MmoeOptions::hidden>(), TowerKey<&MmoeOptions::tower>(),

@@ -30,16 +30,17 @@ struct SasrecOptions {
 constexpr job::SchemaKey kKeys[] = {
     job::Key<&SasrecOptions::history>(
         "history", nullptr,
-        "what the user had: a feature of kind `history` with `by` and `max_values`, which is the "
-        "longest sequence; the item is what it is of"),
-    job::Key<&SasrecOptions::dim>("dim", "32", "width of the user's and the item's vector")
+        "the user's past items: a feature of kind `history` with `by` and with `max_values`, the "
+        "maximum sequence length; its `history_of` is the item to predict"),
+    job::Key<&SasrecOptions::dim>("dim", "32", "dimension of the user and item vectors")
         .Min(1)
         .Max(job::kMostWidth),
-    job::Key<&SasrecOptions::blocks>("blocks", "2", "number of blocks of attention and layers")
+    job::Key<&SasrecOptions::blocks>("blocks", "2",
+                                     "number of blocks of self-attention and feed-forward layers")
         .Min(1)
         .Max(64),
-    job::Key<&SasrecOptions::heads>("heads", "1",
-                                    "runs of a vector's numbers that attend by themselves")
+    job::Key<&SasrecOptions::heads>(
+        "heads", "1", "number of attention heads, among which a vector's numbers are divided")
         .Min(1)
         .Max(job::kMostWidth),
     DropoutKey<&SasrecOptions::dropout>(),

@@ -17,7 +17,7 @@ namespace coxswain::model {
 
 template <auto Member>
 constexpr job::SchemaKey FeaturesKey() {
-  return job::Key<Member>("features", "=all features", "what the model sees");
+  return job::Key<Member>("features", "=all features", "the input features");
 }
 
 template <auto Member>
@@ -30,28 +30,29 @@ constexpr job::SchemaKey HiddenKey() {
 template <auto Member>
 constexpr job::SchemaKey TowerKey() {
   return job::Key<Member>("tower", "[32]",
-                          "widths of each task's own hidden layers, which a last one follows")
+                          "widths of each task's own hidden layers, before its output layer")
       .Min(1)
       .Max(job::kMostWidth);
 }
 
 template <auto... Member>
 constexpr job::SchemaKey DropoutKey() {
-  return job::Key<Member...>(
-             "dropout", "0",
-             "of hidden layers: share of their results that a training step sets to 0; "
-             "the others are scaled up")
+  return job::Key<Member...>("dropout", "0",
+                             "dropout rate of the hidden layers: fraction of their outputs that a "
+                             "training step sets to 0; the others are scaled up")
       .Min(0)
       .Below(1);
 }
 
 inline constexpr job::SchemaKey kBatchNormKeys[] = {
-    job::Key<&BatchNorm::momentum>(
-        "momentum", "0.99",
-        "a step moves the running mean and variance by one less this towards those of its batch")
+    job::Key<&BatchNorm::momentum>("momentum", "0.99",
+                                   "momentum of the running mean and variance: each step moves "
+                                   "them by the fraction 1 - momentum towards those of its batch")
         .Min(0)
         .Below(1),
-    job::Key<&BatchNorm::epsilon>("epsilon", "0.001", "is added to the variance").Above(0),
+    job::Key<&BatchNorm::epsilon>("epsilon", "0.001",
+                                  "added to the variance for numerical stability")
+        .Above(0),
 };
 inline constexpr job::SchemaSection kBatchNorm = {"model.batch_norm", "", kBatchNormKeys};
 
@@ -59,24 +60,26 @@ inline constexpr job::SchemaSection kBatchNorm = {"model.batch_norm", "", kBatch
 // without batch normalization, and all of them.
 template <auto Style>
 constexpr std::array<job::SchemaKey, 3> ExampleStyleKeys() {
-  return {job::Key<Style, &LayerStyle::activation>("activation", "relu", "of hidden layers"),
+  return {job::Key<Style, &LayerStyle::activation>("activation", "relu",
+                                                   "activation function of the hidden layers"),
           job::Key<Style, &LayerStyle::layer_norm>(
               "layer_norm", "false",
-              "of hidden layers: an example's numbers are scaled to mean 0 and variance "
-              "1 before the activation, then by weights that are learned"),
+              "layer normalisation of the hidden layers: before the activation, the outputs of "
+              "each example are normalised to mean 0 and variance 1, then scaled and shifted by "
+              "learned weights"),
           DropoutKey<Style, &LayerStyle::dropout>()};
 }
 
 template <auto Style>
 constexpr std::array<job::SchemaKey, 4> StyleKeys() {
-  return job::KeyList(
-      ExampleStyleKeys<Style>(),
-      job::Key<Style, &LayerStyle::batch_norm>(
-          "batch_norm", "",
-          "of hidden layers: a number is scaled to mean 0 and variance 1 over the batch before "
-          "the activation, then by weights that are learned; evaluations and predictions go by "
-          "running means and variances. `{}`: with the defaults")
-          .Of(&kBatchNorm));
+  return job::KeyList(ExampleStyleKeys<Style>(),
+                      job::Key<Style, &LayerStyle::batch_norm>(
+                          "batch_norm", "",
+                          "batch normalisation of the hidden layers: before the activation, each "
+                          "output is normalised to mean 0 and variance 1 over the batch, then "
+                          "scaled and shifted by learned weights; evaluations and predictions use "
+                          "running means and variances. `{}`: with the defaults")
+                          .Of(&kBatchNorm));
 }
 
 // One of the two is enough.
@@ -87,8 +90,9 @@ inline void CheckNorms(const job::JobReader& reader, const LayerStyle& style) {
 
 template <auto Member>
 constexpr job::SchemaKey ClassesKey() {
-  return job::Key<Member>("classes", "1",
-                          "labels are 0..classes-1; 1: the label is a number, or 0 and 1")
+  return job::Key<Member>(
+             "classes", "1",
+             "number of classes, labels being 0..classes-1; 1: the label is a number, or 0 or 1")
       .Min(1)
       .Max(job::kMostClasses);
 }

@@ -42,11 +42,11 @@ struct TwoTowerOptions {
 };
 
 constexpr job::SchemaKey kUserKeys[] = {
-    job::Key<&UserOptions::features>("features", nullptr, "what describes the user"),
+    job::Key<&UserOptions::features>("features", nullptr, "the features that describe the user"),
     job::Key<&UserOptions::hidden>(
         "hidden", "[]",
-        "widths of layers on the features' vectors, put side by side; a linear layer to "
-        "`model.dim` follows. None: the vectors are added up")
+        "widths of the hidden layers on the features' concatenated vectors; a linear layer to "
+        "`model.dim` follows. None: the vectors are summed")
         .Min(1)
         .Max(job::kMostWidth),
 };
@@ -54,26 +54,26 @@ constexpr job::SchemaSection kUser = {"model.user", "", kUserKeys};
 
 constexpr job::SchemaKey kItemKeys[] = {
     job::Key<&ItemOptions::feature>(
-        "feature", nullptr, "the item; a categorical feature, and for two_tower with a vocabulary"),
+        "feature", nullptr,
+        "the item, a categorical feature; for two_tower, one with a vocabulary"),
     job::Key<&ItemOptions::features>(
         "features", "",
-        "what describes the item, in addition to its id: columns of tables that are joined by it "
-        "(`dataset.join`), see [below](#items-with-features)"),
+        "the features that describe the item, in addition to its id: columns of tables that are "
+        "joined by it (`dataset.join`), see [below](#items-with-features)"),
     job::Key<&ItemOptions::hidden>("hidden", "[]", "as in `model.user`")
         .Min(1)
         .Max(job::kMostWidth),
-    job::Key<&ItemOptions::bias>("bias", "true", "a number for each item is added to its score"),
+    job::Key<&ItemOptions::bias>("bias", "true", "add a bias for each item to its score"),
 };
 constexpr job::SchemaSection kItem = {"model.item", "", kItemKeys};
 
 constexpr auto kKeys = job::KeyList(
-    job::Key<&TwoTowerOptions::user>("user", nullptr, "the side that asks").Of(&kUser),
-    job::Key<&TwoTowerOptions::item>("item", nullptr, "the side that is chosen").Of(&kItem),
-    job::Key<&TwoTowerOptions::dim>("dim", "32", "width of the user's and the item's vector")
+    job::Key<&TwoTowerOptions::user>("user", nullptr, "the user side").Of(&kUser),
+    job::Key<&TwoTowerOptions::item>("item", nullptr, "the item side").Of(&kItem),
+    job::Key<&TwoTowerOptions::dim>("dim", "32", "dimension of the user and item vectors")
         .Min(1)
         .Max(job::kMostWidth),
-    job::Key<&TwoTowerOptions::normalize>("normalize", "false",
-                                          "both vectors are scaled to length 1"),
+    job::Key<&TwoTowerOptions::normalize>("normalize", "false", "scale both vectors to length 1"),
     ExampleStyleKeys<&TwoTowerOptions::style>());
 
 class TwoTower : public ItemModel {

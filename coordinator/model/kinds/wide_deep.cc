@@ -24,14 +24,16 @@ struct WideDeepOptions {
 };
 
 constexpr job::SchemaKey kWideKeys[] = {
-    job::Key<&WideOptions::features>("features", "=all features", "what the linear part sees"),
+    job::Key<&WideOptions::features>("features", "=all features",
+                                     "the input features of the linear part"),
 };
 constexpr job::SchemaSection kWide = {"model.wide", "", kWideKeys};
 
 constexpr job::SchemaKey kDeepKeys[] = {
-    job::Key<&DeepOptions::features>("features", "=all features",
-                                     "what the layers see: embeddings and numbers, side by side"),
-    job::Key<&DeepOptions::hidden>("hidden", "[128, 64]", "widths of the layers")
+    job::Key<&DeepOptions::features>(
+        "features", "=all features",
+        "the input features of the hidden layers, as embeddings and numbers, concatenated"),
+    job::Key<&DeepOptions::hidden>("hidden", "[128, 64]", "widths of the hidden layers")
         .Min(1)
         .Max(job::kMostWidth),
 };
@@ -39,7 +41,7 @@ constexpr job::SchemaSection kDeep = {"model.deep", "", kDeepKeys};
 
 constexpr auto kKeys = job::KeyList(
     job::Key<&WideDeepOptions::wide>("wide", "{}", "the linear part").Of(&kWide),
-    job::Key<&WideDeepOptions::deep>("deep", "{}", "the part with hidden layers").Of(&kDeep),
+    job::Key<&WideDeepOptions::deep>("deep", "{}", "the deep part, with hidden layers").Of(&kDeep),
     StyleKeys<&WideDeepOptions::style>());
 
 class WideDeep : public LabelledModel {

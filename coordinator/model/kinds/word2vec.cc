@@ -30,7 +30,7 @@ struct Word2VecOptions {
 };
 
 constexpr job::SchemaKey kKeys[] = {
-    job::Key<&Word2VecOptions::dim>("dim", "100", "width of a word's vector")
+    job::Key<&Word2VecOptions::dim>("dim", "100", "dimension of the word vectors")
         .Min(1)
         .Max(job::kMostWidth),
 };
