@@ -136,14 +136,13 @@ class DcnV2 : public LabelledModel {
 }  // namespace
 
 const job::ModelKind& DcnV2Kind() {
-  static constexpr job::ModelKind kKind = {
-      .name = "dcn_v2",
-      .score =
-          "cross layers, which make products of features, and hidden layers behind or beside them "
-          "(Wang et al., 2021)",
-      .says = job::kChanceNumberOrOrder,
-      .keys = kKeys,
-      .read = job::ReadModelKeys<DcnV2, kKeys>};
+  static constexpr job::ModelKind kKind = {.name = "dcn_v2",
+                                           .score =
+                                               "cross layers, which multiply features, and hidden "
+                                               "layers after or beside them (Wang et al., 2021)",
+                                           .says = job::kChanceNumberOrOrder,
+                                           .keys = kKeys,
+                                           .read = job::ReadModelKeys<DcnV2, kKeys>};
   return kKind;
 }
 

@@ -104,8 +104,9 @@ const job::ModelKind& DeepFmKind() {
   static constexpr job::ModelKind kKind = {
       .name = "deepfm",
       .score =
-          "a linear part, the products of all pairs of vectors, and hidden layers on the same "
-          "vectors; each number has one, times the number (Guo et al., 2017)",
+          "sum of a linear part, the dot products of all pairs of vectors, and hidden layers on "
+          "the same vectors; each number has a vector, which is multiplied by the number (Guo et "
+          "al., 2017)",
       .says = job::kChanceNumberOrOrder,
       .keys = kKeys,
       .read = job::ReadModelKeys<DeepFm, kKeys>};

@@ -115,8 +115,8 @@ const job::ModelKind& DinKind() {
   static constexpr job::ModelKind kKind = {
       .name = "din",
       .score =
-          "hidden layers on all features; what is in the history is weighed by layers on it and "
-          "the item at hand (Zhou et al., 2018)",
+          "hidden layers on all features; each item of the history is weighted by layers on it and "
+          "the candidate item (Zhou et al., 2018)",
       .says = job::kChanceNumberOrOrder,
       .keys = kKeys,
       .read = job::ReadModelKeys<Din, kKeys>};

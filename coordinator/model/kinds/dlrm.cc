@@ -108,8 +108,8 @@ const job::ModelKind& DlrmKind() {
   static constexpr job::ModelKind kKind = {
       .name = "dlrm",
       .score =
-          "hidden layers on the products of all pairs of embeddings; layers make one more "
-          "vector of all numbers (Naumov et al., 2019)",
+          "hidden layers on the dot products of all pairs of embeddings, with one more vector that "
+          "bottom layers compute from all numbers (Naumov et al., 2019)",
       .says = job::kChanceNumberOrOrder,
       .keys = kKeys,
       .read = job::ReadModelKeys<Dlrm, kKeys>};

@@ -159,7 +159,7 @@ const job::ModelKind& MatrixFactorizationKind() {
   static constexpr job::PredictionKind kSays[] = {job::PredictionKind::kNumber,
                                                   job::PredictionKind::kProbability};
   static constexpr job::ModelKind kKind = {.name = "matrix_factorization",
-                                           .score = "the same, of one embedding each",
+                                           .score = "the same, with one embedding each",
                                            .says = kSays,
                                            .keys = kKeys,
                                            .read = job::ReadModelKeys<MatrixFactorization, kKeys>};

@@ -103,8 +103,8 @@ const job::ModelKind& MmoeKind() {
   static constexpr job::ModelKind kKind = {
       .name = "mmoe",
       .score =
-          "layers of each task's own on a mixture of experts, which all tasks share, by a gate "
-          "of the task's own (Ma et al., 2018)",
+          "layers of each task's own on a mixture of shared experts, weighted by the task's own "
+          "gate (Ma et al., 2018)",
       .says = kTasks,
       .keys = kKeys,
       .read = job::ReadModelKeys<Mmoe, kKeys>};

@@ -164,8 +164,8 @@ const job::ModelKind& SasrecKind() {
   static constexpr job::ModelKind kKind = {
       .name = "sasrec",
       .score =
-          "product of the item's vector and what self-attention over the user's history makes "
-          "of its last item (Kang and McAuley, 2018)",
+          "dot product of the item's vector and the output of self-attention over the user's "
+          "history for its last item (Kang and McAuley, 2018)",
       .says = kRanks,
       .predicts = job::Predicts::kItem,
       .keys = kKeys,

@@ -75,7 +75,7 @@ class SharedBottom : public TaskModel {
 const job::ModelKind& SharedBottomKind() {
   static constexpr job::ModelKind kKind = {
       .name = "shared_bottom",
-      .score = "hidden layers that all tasks share, and layers of each task's own on them",
+      .score = "hidden layers shared by all tasks, followed by layers of each task's own",
       .says = kTasks,
       .keys = kKeys,
       .read = job::ReadModelKeys<SharedBottom, kKeys>};

@@ -272,7 +272,7 @@ Output TwoTower::Tower(FunctionBuilder& f, const ModelParts& parts, const std::s
 
 const job::ModelKind& TwoTowerKind() {
   static constexpr job::ModelKind kKind = {.name = "two_tower",
-                                           .score = "product of the user's and the item's vector",
+                                           .score = "dot product of the user and item vectors",
                                            .says = kRanks,
                                            .predicts = job::Predicts::kItem,
                                            .keys = kKeys,

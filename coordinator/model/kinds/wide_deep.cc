@@ -85,11 +85,12 @@ class WideDeep : public LabelledModel {
 }  // namespace
 
 const job::ModelKind& WideDeepKind() {
-  static constexpr job::ModelKind kKind = {.name = "wide_deep",
-                                           .score = "a linear part and one with hidden layers",
-                                           .says = job::kChanceNumberOrOrder,
-                                           .keys = kKeys,
-                                           .read = job::ReadModelKeys<WideDeep, kKeys>};
+  static constexpr job::ModelKind kKind = {
+      .name = "wide_deep",
+      .score = "sum of a linear part and a part with hidden layers",
+      .says = job::kChanceNumberOrOrder,
+      .keys = kKeys,
+      .read = job::ReadModelKeys<WideDeep, kKeys>};
   return kKind;
 }
 

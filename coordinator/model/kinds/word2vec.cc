@@ -141,8 +141,8 @@ const job::ModelKind& Word2VecKind() {
   static constexpr job::ModelKind kKind = {
       .name = "word2vec",
       .score =
-          "product of the vectors of two words that stand near each other, one as a centre and "
-          "one as a context (skip-gram: Mikolov et al., 2013)",
+          "dot product of the vectors of two words near each other, one as the centre and one as "
+          "context (skip-gram: Mikolov et al., 2013)",
       .says = kSays,
       .predicts = job::Predicts::kNeighbours,
       .keys = kKeys,
