@@ -290,7 +290,7 @@ const SchemaSection& LossSchema() {
         for (const LossKind* kind : AllLossKinds()) kinds.push_back({kind->name, kind->keys});
         return kinds;
       }(),
-      "loss", SchemaKey(kChoice, "kind", "=by the model, see below", "what is made small"));
+      "loss", SchemaKey(kChoice, "kind", "=by the model, see below", "the loss to minimise"));
   return made->section();
 }
 

@@ -11,10 +11,12 @@ namespace {
 
 constexpr job::SchemaKey kKeys[] = {
     job::Key<&job::SamplingSpec::negatives>(
-        "negatives", "128", "items drawn for each step; all examples of its batch share them")
+        "negatives", "128",
+        "number of negative items sampled per step and shared by all examples of the batch")
         .Min(1)
         .Max(job::kMostNegatives),
-    job::Key<&job::SamplingSpec::distribution>("distribution", "uniform", "how they are drawn"),
+    job::Key<&job::SamplingSpec::distribution>("distribution", "uniform",
+                                               "distribution that negatives are sampled from"),
     DistortionKey(),
     TemperatureKey<&job::SamplingSpec::temperature>(),
     RejectKnownKey<&job::SamplingSpec::reject_known>("true"),

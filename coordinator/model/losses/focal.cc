@@ -12,12 +12,13 @@ struct FocalOptions {
 };
 
 constexpr job::SchemaKey kKeys[] = {
-    job::Key<&FocalOptions::gamma>(
-        "gamma", "2", "how much less examples count that are told well; 0: as much as others")
+    job::Key<&FocalOptions::gamma>("gamma", "2",
+                                   "focusing parameter: how strongly well-classified examples are "
+                                   "down-weighted; 0: not at all")
         .Min(0)
         .Max(100),
-    job::Key<&FocalOptions::alpha>(
-        "alpha", "0.25", "share with which the label 1 counts; the label 0 counts with the rest")
+    job::Key<&FocalOptions::alpha>("alpha", "0.25",
+                                   "weight of label 1; label 0 has the weight 1 - alpha")
         .Above(0)
         .Max(1),
 };

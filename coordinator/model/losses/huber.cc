@@ -12,7 +12,7 @@ struct HuberOptions {
 };
 
 constexpr job::SchemaKey kKeys[] = {
-    job::Key<&HuberOptions::delta>("delta", "1", "the error from which the loss grows linearly")
+    job::Key<&HuberOptions::delta>("delta", "1", "absolute error above which the loss is linear")
         .Above(0),
 };
 

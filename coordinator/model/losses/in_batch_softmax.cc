@@ -16,8 +16,9 @@ struct InBatchOptions {
 };
 
 constexpr job::SchemaKey kKeys[] = {
-    job::Key<&InBatchOptions::correct>(
-        "correct", "true", "the log of how often an item is in the data is taken off its score"),
+    job::Key<&InBatchOptions::correct>("correct", "true",
+                                       "subtract log q from each item's score, q being the item's "
+                                       "frequency in the training data (logQ correction)"),
     TemperatureKey<&InBatchOptions::temperature>(),
     RejectKnownKey<&InBatchOptions::reject_known>("true"),
 };

@@ -18,9 +18,9 @@ struct LambdaRankOptions {
 };
 
 constexpr job::SchemaKey kKeys[] = {
-    job::Key<&LambdaRankOptions::sigma>("sigma", "1", "how steep the loss of a pair is").Above(0),
+    job::Key<&LambdaRankOptions::sigma>("sigma", "1", "steepness of the pairwise loss").Above(0),
     job::Key<&LambdaRankOptions::truncate>(
-        "truncate", "0", "only the first so many places of a query count for NDCG; 0: all")
+        "truncate", "0", "number of top positions of a query that count for NDCG; 0: all")
         .Min(0)
         .Max(job::kMostOfAList),
 };

@@ -8,15 +8,17 @@ namespace {
 
 constexpr job::SchemaKey kKeys[] = {
     job::Key<&job::SamplingSpec::negatives>(
-        "negatives", "128", "words drawn for each step; all pairs of its batch share them")
+        "negatives", "128",
+        "number of negative words sampled per step and shared by all pairs of the batch")
         .Min(1)
         .Max(job::kMostNegatives),
     job::Key<&job::SamplingSpec::negatives_per_pair>(
         "negatives_per_pair", "5",
-        "number of negatives that they count as, together, for each pair")
+        "number of negatives that all sampled words together count as, for each pair")
         .Above(0),
     job::Key<&job::SamplingSpec::distortion>(
-        "distortion", "0.75", "they are drawn by how often a word occurs, to this power")
+        "distortion", "0.75",
+        "exponent of the words' frequencies, in proportion to which negatives are sampled")
         .Min(0)
         .Max(10),
 };

@@ -9,21 +9,23 @@ namespace coxswain::model {
 
 template <auto Member>
 constexpr job::SchemaKey TemperatureKey() {
-  return job::Key<Member>("temperature", "1", "scores are divided by it").Above(0);
+  return job::Key<Member>("temperature", "1", "temperature that the scores (logits) are divided by")
+      .Above(0);
 }
 
 constexpr job::SchemaKey DistortionKey() {
   return job::Key<&job::SamplingSpec::distortion>(
-             "distortion", "1", "`popularity` is how often an item occurs, to this power")
+             "distortion", "1",
+             "with `distribution: popularity`: exponent of the items' frequencies")
       .Min(0)
       .Max(10);
 }
 
 template <auto Member>
 constexpr job::SchemaKey RejectKnownKey(const char* fallback) {
-  return job::Key<Member>("reject_known", fallback,
-                          "an example is not held against its own item, nor against those that "
-                          "its `history` feature has");
+  return job::Key<Member>(
+      "reject_known", fallback,
+      "exclude from an example's negatives its own item and the items of its `history` feature");
 }
 
 // Reports an error if `distortion` is given but negatives are not drawn by popularity.

@@ -10,11 +10,13 @@ namespace {
 
 constexpr job::SchemaKey kKeys[] = {
     job::Key<&job::SamplingSpec::negatives>(
-        "negatives", "1024", "items drawn for each step; all examples of its batch share them")
+        "negatives", "1024",
+        "number of negative items sampled per step and shared by all examples of the batch")
         .Min(1)
         .Max(job::kMostNegatives),
-    job::Key<&job::SamplingSpec::distribution>("distribution", "uniform",
-                                               "how they are drawn; the loss is corrected for it"),
+    job::Key<&job::SamplingSpec::distribution>(
+        "distribution", "uniform",
+        "distribution that negatives are sampled from; the loss is corrected for it"),
     DistortionKey(),
     TemperatureKey<&job::SamplingSpec::temperature>(),
     RejectKnownKey<&job::SamplingSpec::reject_known>("false"),
