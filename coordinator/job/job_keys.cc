@@ -295,9 +295,10 @@ const SchemaSection& LossSchema() {
 }
 
 constexpr SchemaKey kOptimizersKeys[] = {
-    SchemaKey(kSection, "table", "{kind: lazy_adam}", "for the embedding tables")
+    SchemaKey(kSection, "table", "{kind: lazy_adam}", "optimizer of the embedding tables")
         .Of(&OptimizerSchema),
-    SchemaKey(kSection, "dense", "{kind: adam}", "for all else: layers, and the weights of numbers")
+    SchemaKey(kSection, "dense", "{kind: adam}",
+              "optimizer of all other weights: layers, and the linear weights of numeric features")
         .Of(&OptimizerSchema),
 };
 constexpr SchemaSection kOptimizers = {"optimizer", "", kOptimizersKeys};

@@ -22,46 +22,50 @@ using enum KeyType;
 constexpr SchemaKey kScheduleKeys[] = {
     Field<proto::LearningRateSchedule>(
         kChoice, "kind", "constant",
-        "what becomes of the learning rate with the steps, as in Keras' schedules")
+        "how the learning rate changes from step to step, as in Keras' schedules")
         .Choices("constant piecewise_constant exponential_decay cosine_decay linear_decay"),
     Field<proto::LearningRateSchedule>(kInts, "boundaries", nullptr,
-                                       "steps, ascending, after which the rate is another")
+                                       "ascending numbers of steps after which the rate changes")
         .Only("piecewise_constant")
         .Min(0)
         .Max(kMostSteps),
     Field<proto::LearningRateSchedule>(
         kReals, "factors", nullptr,
-        "for each boundary, what the learning rate is multiplied with after it")
+        "for each boundary, what the learning rate is multiplied by after it")
         .Only("piecewise_constant")
         .Min(0),
-    Field<proto::LearningRateSchedule>(kInt, "decay_steps", nullptr,
-                                       "steps in which the rate falls by `decay_rate`")
+    Field<proto::LearningRateSchedule>(
+        kInt, "decay_steps", nullptr,
+        "number of steps in which the rate is multiplied by `decay_rate` once")
         .Only("exponential_decay")
         .Min(1)
         .Max(kMostSteps),
-    Field<proto::LearningRateSchedule>(kReal, "decay_rate", nullptr, "factor in each `decay_steps`")
+    Field<proto::LearningRateSchedule>(kReal, "decay_rate", nullptr,
+                                       "what the rate is multiplied by in each `decay_steps`")
         .Only("exponential_decay")
         .Above(0),
-    Field<proto::LearningRateSchedule>(kBool, "staircase", "false",
-                                       "the rate falls at once at the end of each `decay_steps`")
+    Field<proto::LearningRateSchedule>(
+        kBool, "staircase", "false",
+        "the rate changes in one jump at the end of each `decay_steps`, instead of gradually")
         .Only("exponential_decay"),
-    Field<proto::LearningRateSchedule>(kInt, "decay_steps",
-                                       "=all steps of the training, from the warm-up's end on",
-                                       "steps until the rate is at its end, where it stays")
+    Field<proto::LearningRateSchedule>(
+        kInt, "decay_steps", "=all steps of the training, from the warm-up's end on",
+        "number of steps until the rate reaches its final value, where it stays")
         .Only("cosine_decay linear_decay")
         .Min(1)
         .Max(kMostSteps),
     Field<proto::LearningRateSchedule>(kReal, "end_factor", "0",
-                                       "share of the learning rate that is left at the end")
+                                       "final rate, as a fraction of the learning rate")
         .Only("cosine_decay linear_decay")
         .Min(0),
     Field<proto::LearningRateSchedule>(
         kInt, "warmup_steps", "0",
-        "first steps, in which the rate rises linearly; the schedule begins after them")
+        "number of initial steps in which the rate rises linearly; the schedule begins after them")
         .Min(0)
         .Max(kMostSteps),
-    Field<proto::LearningRateSchedule>(kReal, "warmup_factor", "0",
-                                       "share of the learning rate that warm-up begins with")
+    Field<proto::LearningRateSchedule>(
+        kReal, "warmup_factor", "0",
+        "initial rate of the warm-up, as a fraction of the learning rate")
         .Min(0)
         .Max(1),
 };
@@ -98,16 +102,18 @@ struct Keys {
       std::vector<SchemaKey>& keys = of_kinds.emplace_back();
       for (const kernels::OptimizerInfo::Parameter& p : info.parameters) keys.push_back(KeyOf(p));
       keys.push_back(SchemaKey(kSection, "schedule", "{kind: constant}",
-                               "how the learning rate changes; `ftrl`, as TensorFlow's, scales by "
-                               "it what a row has learnt, too")
+                               "how the learning rate changes during training; with `ftrl`, as in "
+                               "TensorFlow, this also scales what a row has learnt before")
                          .Of(&kSchedule));
-      keys.push_back(SchemaKey(kChoice, "staleness_rate", "=`train.consistency.staleness_rate`",
-                               "what the learning rate of its late gradients is divided by")
-                         .Choices("none inverse root"));
-      keys.push_back(SchemaKey(kReal, "delay_compensation",
-                               "=`train.consistency.delay_compensation`",
-                               "the factor with which its late gradients are compensated")
-                         .Min(0));
+      keys.push_back(
+          SchemaKey(
+              kChoice, "staleness_rate", "=`train.consistency.staleness_rate`",
+              "what the learning rate of late gradients is divided by, see `train.consistency`")
+              .Choices("none inverse root"));
+      keys.push_back(
+          SchemaKey(kReal, "delay_compensation", "=`train.consistency.delay_compensation`",
+                    "factor of the compensation of late gradients, see `train.consistency`")
+              .Min(0));
       words.push_back({info.kind, keys});
     }
   }

@@ -19,11 +19,12 @@ namespace coxswain::kernels {
 struct AdagradOptimizer : Adagrad {
   using Parameters = Adagrad;
   static constexpr char kKind[] = "adagrad";
-  static constexpr char kHelp[] = "weights that have moved much take smaller steps";
+  static constexpr char kHelp[] =
+      "each weight's step is scaled down by the squares of its past gradients";
   static OptimizerKeys<AdagradOptimizer> Keys() {
     return {LearningRateKey<AdagradOptimizer>(),
             {"initial_accumulator", &Adagrad::initial_accumulator, AtLeast(0),
-             "where the sum of squared gradients begins"},
+             "initial value of the sum of squared gradients"},
             EpsilonKey<AdagradOptimizer>(),
             L2Key<AdagradOptimizer>()};
   }

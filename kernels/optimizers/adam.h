@@ -65,8 +65,10 @@ struct AdamRule : AdamNumbers<T> {
 template <typename O>
 OptimizerKeys<O> AdamKeys() {
   return {LearningRateKey<O>(),
-          {"beta1", &O::beta1, FromBelow(0, 1), "decay of the mean gradient"},
-          {"beta2", &O::beta2, FromBelow(0, 1), "decay of the mean squared gradient"},
+          {"beta1", &O::beta1, FromBelow(0, 1),
+           "decay rate of the moving average of gradients (first moment)"},
+          {"beta2", &O::beta2, FromBelow(0, 1),
+           "decay rate of the moving average of squared gradients (second moment)"},
           EpsilonKey<O>(),
           L2Key<O>()};
 }
@@ -75,8 +77,8 @@ struct AdamOptimizer : Adam {
   using Parameters = Adam;
   static constexpr char kKind[] = "adam";
   static constexpr char kHelp[] =
-      "goes by the mean of gradients over their deviation, and moves all rows of a "
-      "table in each step, which costs as much";
+      "moving average of the gradients, divided by the root of that of their squares; updates all "
+      "rows of a table in each step, which is expensive for large tables";
   static constexpr bool kMovesAllRows = true;
   static OptimizerKeys<AdamOptimizer> Keys() { return AdamKeys<AdamOptimizer>(); }
   auto Slots() const { return std::array{OptimizerSlot{"m", 0}, OptimizerSlot{"v", 0}}; }

@@ -26,14 +26,14 @@ struct FtrlOptimizer : Ftrl {
   using Parameters = Ftrl;
   static constexpr char kKind[] = "ftrl";
   static constexpr char kHelp[] =
-      "for wide models: with `l1` it makes weights 0 that do not matter";
+      "follow the regularised leader, for wide models: with `l1` it sets unimportant weights to 0";
   static OptimizerKeys<FtrlOptimizer> Keys() {
     return {LearningRateKey<FtrlOptimizer>(),
-            {"l1", &Ftrl::l1, AtLeast(0), "L1 penalty: weights that do not matter become 0"},
+            {"l1", &Ftrl::l1, AtLeast(0), "L1 penalty, which sets unimportant weights to 0"},
             {"learning_rate_power", &Ftrl::learning_rate_power, AtMost(0),
-             "how the learning rate falls"},
+             "power of the sum of squared gradients by which the learning rate is multiplied"},
             {"initial_accumulator", &Ftrl::initial_accumulator, AtLeast(0),
-             "where the sum of squared gradients begins"},
+             "initial value of the sum of squared gradients"},
             L2Key<FtrlOptimizer>()};
   }
   auto Slots() const {

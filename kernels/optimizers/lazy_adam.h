@@ -15,7 +15,7 @@ struct LazyAdamOptimizer : LazyAdam {
   using Parameters = LazyAdam;
   static constexpr char kKind[] = "lazy_adam";
   static constexpr char kHelp[] =
-      "`adam` for tables, which moves only the rows that a step touches";
+      "`adam` for tables, which updates only the rows that a step touches";
   static OptimizerKeys<LazyAdamOptimizer> Keys() { return AdamKeys<LazyAdamOptimizer>(); }
   auto Slots() const { return std::array{OptimizerSlot{"m", 0}, OptimizerSlot{"v", 0}}; }
 

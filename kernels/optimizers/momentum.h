@@ -20,13 +20,13 @@ namespace coxswain::kernels {
 struct MomentumOptimizer : Momentum {
   using Parameters = Momentum;
   static constexpr char kKind[] = "momentum";
-  static constexpr char kHelp[] = "goes on along the gradients before";
+  static constexpr char kHelp[] = "gradient descent with momentum";
   static OptimizerKeys<MomentumOptimizer> Keys() {
-    return {
-        LearningRateKey<MomentumOptimizer>(),
-        {"momentum", &Momentum::momentum, FromBelow(0, 1), "share of the last step that goes on"},
-        {"nesterov", &Momentum::nesterov, "Nesterov's momentum"},
-        L2Key<MomentumOptimizer>()};
+    return {LearningRateKey<MomentumOptimizer>(),
+            {"momentum", &Momentum::momentum, FromBelow(0, 1),
+             "momentum: fraction of the previous step that is added to the next"},
+            {"nesterov", &Momentum::nesterov, "use Nesterov momentum"},
+            L2Key<MomentumOptimizer>()};
   }
   auto Slots() const { return std::array{OptimizerSlot{"momentum", 0}}; }
 

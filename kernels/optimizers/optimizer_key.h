@@ -65,15 +65,15 @@ using OptimizerKeys = std::vector<OptimizerKey<O>>;
 // Keys that mean the same wherever they are.
 template <typename O>
 OptimizerKey<O> LearningRateKey() {
-  return {"learning_rate", &O::learning_rate, Above(0), "size of a step"};
+  return {"learning_rate", &O::learning_rate, Above(0), "learning rate"};
 }
 template <typename O>
 OptimizerKey<O> EpsilonKey() {
-  return {"epsilon", &O::epsilon, AtLeast(0), "is added to the divisor"};
+  return {"epsilon", &O::epsilon, AtLeast(0), "added to the denominator for numerical stability"};
 }
 template <typename O>
 OptimizerKey<O> L2Key() {
-  return {"l2", &O::l2, AtLeast(0), "L2 penalty, on the rows that a step moves"};
+  return {"l2", &O::l2, AtLeast(0), "L2 penalty, on the rows that a step updates"};
 }
 
 // What an optimizer keeps beside each weight, or beside each row. The name is part of checkpoint

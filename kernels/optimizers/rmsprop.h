@@ -24,10 +24,12 @@ struct RmspropOptimizer : Rmsprop {
   using Parameters = Rmsprop;
   static constexpr char kKind[] = "rmsprop";
   static constexpr char kHelp[] =
-      "like `adagrad`, but only late gradients count, so that steps do not get smaller for ever";
+      "like `adagrad`, but with a moving average of the squared gradients, so that steps do not "
+      "shrink for ever";
   static OptimizerKeys<RmspropOptimizer> Keys() {
     return {LearningRateKey<RmspropOptimizer>(),
-            {"rho", &Rmsprop::rho, FromBelow(0, 1), "decay of the mean squared gradient"},
+            {"rho", &Rmsprop::rho, FromBelow(0, 1),
+             "decay rate of the moving average of squared gradients"},
             EpsilonKey<RmspropOptimizer>(),
             L2Key<RmspropOptimizer>()};
   }

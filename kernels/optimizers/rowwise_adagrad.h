@@ -21,11 +21,11 @@ namespace coxswain::kernels {
 struct RowwiseAdagradOptimizer : RowwiseAdagrad {
   using Parameters = RowwiseAdagrad;
   static constexpr char kKind[] = "rowwise_adagrad";
-  static constexpr char kHelp[] = "`adagrad` for tables, with one accumulator for a row";
+  static constexpr char kHelp[] = "`adagrad` for tables, with one accumulator per row";
   static OptimizerKeys<RowwiseAdagradOptimizer> Keys() {
     return {LearningRateKey<RowwiseAdagradOptimizer>(),
             {"initial_accumulator", &RowwiseAdagrad::initial_accumulator, AtLeast(0),
-             "where the row's sum of mean squared gradients begins"},
+             "initial value of a row's sum of mean squared gradients"},
             EpsilonKey<RowwiseAdagradOptimizer>(),
             L2Key<RowwiseAdagradOptimizer>()};
   }

@@ -18,7 +18,8 @@ namespace coxswain::kernels {
 struct SgdOptimizer : Sgd {
   using Parameters = Sgd;
   static constexpr char kKind[] = "sgd";
-  static constexpr char kHelp[] = "goes along the gradient, and keeps nothing beside the weights";
+  static constexpr char kHelp[] =
+      "stochastic gradient descent, which keeps no state beside the weights";
   static OptimizerKeys<SgdOptimizer> Keys() {
     return {LearningRateKey<SgdOptimizer>(), L2Key<SgdOptimizer>()};
   }
