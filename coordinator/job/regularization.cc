@@ -15,23 +15,23 @@ namespace {
 
 constexpr SchemaKey kLayerKeys[] = {
     Key<&DenseL2::Layer::name>("name", nullptr,
-                               "a variable, or what the names of several begin with, up to a `/`: "
-                               "`deep/layer_0/kernel`, `deep/layer_0`, `deep`"),
-    Key<&DenseL2::Layer::l2>("l2", nullptr, "the L2 penalty of these").Min(0),
+                               "name of a variable, or a prefix of several names that ends before "
+                               "a `/`: `deep/layer_0/kernel`, `deep/layer_0`, `deep`"),
+    Key<&DenseL2::Layer::l2>("l2", nullptr, "L2 penalty of these variables").Min(0),
 };
 constexpr SchemaSection kLayer = {"regularization.layers[]", "", kLayerKeys};
 
 constexpr SchemaKey kKeys[] = {
     Key<&DenseL2::kernels>("kernels", "=`optimizer.dense.l2`",
-                           "L2 penalty of all dense weights that something is multiplied with")
+                           "L2 penalty of the dense weights that inputs are multiplied by")
         .Min(0),
     Key<&DenseL2::biases>("biases", "=`optimizer.dense.l2`",
-                          "L2 penalty of the other dense weights: biases of layers, and the scales "
-                          "and shifts of normalised numbers")
+                          "L2 penalty of the other dense weights: biases of layers, and scales and "
+                          "shifts of normalisations")
         .Min(0),
     SchemaKey(KeyType::kSections, "layers", "",
-              "a list, by the names of variables: goes before `kernels` and `biases`, and of "
-              "several that fit the longest name")
+              "a list of penalties by variable name, which override `kernels` and `biases`; the "
+              "longest matching name counts")
         .Of(&kLayer),
 };
 constexpr SchemaSection kSection = {"regularization", "", kKeys};
