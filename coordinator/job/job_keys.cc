@@ -304,35 +304,35 @@ constexpr SchemaKey kOptimizersKeys[] = {
 constexpr SchemaSection kOptimizers = {"optimizer", "", kOptimizersKeys};
 
 constexpr SchemaKey kHashTableKeys[] = {
-    Field<proto::HashTableSpec>(
-        kInt, "min_count", "1",
-        "an id gets its row with its min_count-th update; gradients before are dropped, and it "
-        "reads its initial values")
+    Field<proto::HashTableSpec>(kInt, "min_count", "1",
+                                "number of the update at which an id gets its row; its gradients "
+                                "before that are dropped, and it reads as its initial values")
         .Min(1)
         .Max(0x7fffffff),
     SchemaKey(kReal, "admission_probability", "1",
-              "instead: each update of an id without a row gives it one with this probability")
+              "instead of `min_count`: probability with which each update of an id without a row "
+              "creates its row")
         .Above(0)
         .Max(1),
     Field<proto::HashTableSpec>(
         kInt, "ttl_steps", "0",
-        "number of steps without an update after which a row goes; 0: it stays")
+        "number of steps without an update after which a row is evicted; 0: never")
         .Min(0)
         .Max(kMostSteps),
-    Field<proto::HashTableSpec>(kReal, "ttl_seconds", "0",
-                                "the same in seconds, kept to a 64th of them; the time between a "
-                                "checkpoint and its restoring, such as before `--resume`, does not "
-                                "count")
+    Field<proto::HashTableSpec>(
+        kReal, "ttl_seconds", "0",
+        "as `ttl_steps`, in seconds, accurate to 1/64 of them; the time between writing and "
+        "restoring a checkpoint, such as before `--resume`, does not count; 0: never")
         .Min(0),
     Field<proto::HashTableSpec>(
         kInt, "max_rows", "0",
-        "no more rows than this, split evenly among the table's shards; 0: no bound")
+        "maximum number of rows, split evenly among the table's shards; 0: no limit")
         .Min(0)
         .Max(kMostNumbers),
     Field<proto::HashTableSpec>(
         kChoice, "evict", "recency",
-        "which go when there are more: of a sample of 16 rows the one whose last update is "
-        "oldest, or that had the fewest updates")
+        "which row is evicted if there are more than `max_rows`: of a sample of 16, `recency`: the "
+        "one whose last update is oldest; `frequency`: the one with the fewest updates")
         .Choices("recency frequency"),
 };
 constexpr SchemaSection kHashTable = {"tables.NAME.hash_table", "", kHashTableKeys};
@@ -340,75 +340,77 @@ constexpr SchemaSection kHashTable = {"tables.NAME.hash_table", "", kHashTableKe
 constexpr SchemaKey kInitializerKeys[] = {
     Field<proto::InitializerSpec>(
         kChoice, "kind", nullptr,
-        "`truncated_normal` draws again what is beyond two deviations; `glorot_uniform` is "
-        "for tables with a vocabulary; each row depends on its id and the seed alone; `file`: rows "
-        "of a file, by the values that they stand for, and others as without it")
+        "distribution of the initial values, each row depending on its id and the seed alone; "
+        "`truncated_normal` redraws values beyond two standard deviations; `glorot_uniform` is for "
+        "tables with a vocabulary; `file`: rows are read from a file, by the values that they "
+        "stand for; other rows are initialised as without it")
         .Choices("zeros ones constant uniform normal truncated_normal glorot_uniform file"),
     SchemaKey(kString, "path", nullptr,
-              "the file: `.safetensors`, `.npz`, or word2vec's text format, a word and its numbers "
-              "on each "
-              "line; relative to the job file")
+              "the file: `.safetensors`, `.npz`, or word2vec's text format, one word and its "
+              "numbers per line; relative to the job file")
         .Only("file"),
-    SchemaKey(
-        kString, "words", "",
-        "of a safetensors or npz file: a file with the value of each row, one a line; relative to "
-        "the job file")
+    SchemaKey(kString, "words", "",
+              "for a safetensors or npz file: a file with the value that each row stands for, one "
+              "per line; relative to the job file")
         .Only("file"),
-    SchemaKey(kString, "tensor", "=the only one", "of a safetensors or npz file: the tensor's name")
+    SchemaKey(kString, "tensor", "=the only one",
+              "for a safetensors or npz file: the name of the tensor")
         .Only("file"),
-    Field<proto::InitializerSpec>(kReal, "value", nullptr, "of all elements").Only("constant"),
-    Field<proto::InitializerSpec>(kReal, "low", "-0.05", "smallest number").Only("uniform"),
-    Field<proto::InitializerSpec>(kReal, "high", "0.05", "largest number").Only("uniform"),
+    Field<proto::InitializerSpec>(kReal, "value", nullptr, "value of all elements")
+        .Only("constant"),
+    Field<proto::InitializerSpec>(kReal, "low", "-0.05", "lower bound").Only("uniform"),
+    Field<proto::InitializerSpec>(kReal, "high", "0.05", "upper bound").Only("uniform"),
     Field<proto::InitializerSpec>(kReal, "mean", "0", "mean").Only("normal truncated_normal"),
     Field<proto::InitializerSpec>(kReal, "stddev", "0.05", "standard deviation")
         .Only("normal truncated_normal")
         .Above(0),
-    Field<proto::InitializerSpec>(kInt, "seed", "=`train.seed`", "of the random numbers")
+    Field<proto::InitializerSpec>(kInt, "seed", "=`train.seed`", "random seed")
         .Only("uniform normal truncated_normal glorot_uniform")
         .Min(0),
 };
 constexpr SchemaSection kInitializer = {"tables.NAME.initializer", "kind", kInitializerKeys};
 
 constexpr SchemaKey kTableKeys[] = {
-    SchemaKey(kSection, "optimizer", "=`optimizer.table`", "instead of it").Of(&OptimizerSchema),
-    SchemaKey(kReal, "l2", "=the optimizer's", "L2 penalty").Min(0),
+    SchemaKey(kSection, "optimizer", "=`optimizer.table`", "optimizer of this table")
+        .Of(&OptimizerSchema),
+    SchemaKey(kReal, "l2", "=the optimizer's", "L2 penalty of this table").Min(0),
     Key<&TableSpec::dtype>(
         "dtype", "f32",
-        "of the stored rows; `bf16` halves the memory of the rows themselves; the optimizer's "
-        "slots stay f32, so that a table of 32 columns takes 47% less with `sgd`, 24% with "
-        "`adagrad`, 16% with `lazy_adam`"),
+        "data type of the stored rows; `bf16` halves the memory of the rows themselves, while the "
+        "optimizer's slots stay f32: a table of 32 columns takes 47% less memory with `sgd`, 24% "
+        "less with `adagrad`, 16% less with `lazy_adam`"),
     SchemaKey(kChoice, "rounding", "stochastic",
-              "of updated bf16 rows: `stochastic` keeps the mean of what is below bf16's 8 bits, "
-              "`nearest` loses small steps")
+              "how updated bf16 rows are rounded: `stochastic` is right on average beyond bf16's 8 "
+              "bits of precision, `nearest` loses small steps")
         .Choices("nearest stochastic"),
-    Key<&TableSpec::wire_dtype>(
-        "wire_dtype", "f32",
-        "how rows and their gradients travel; `bf16` halves the bytes, which pays on networks, "
-        "not on one machine"),
-    Key<&TableSpec::device>(
-        "device", "=`parameter_servers.table_device`",
-        "where parameter servers keep rows and slots; `gpu`: in the memory of their GPUs, see "
-        "[gpu.md](gpu.md#tables-in-gpu-memory)")
+    Key<&TableSpec::wire_dtype>("wire_dtype", "f32",
+                                "data type in which rows and their gradients are sent; `bf16` "
+                                "halves the bytes, which pays off on networks, not on one machine"),
+    Key<&TableSpec::device>("device", "=`parameter_servers.table_device`",
+                            "where parameter servers keep rows and optimizer slots; `gpu`: in the "
+                            "memory of their GPUs, see [gpu.md](gpu.md#tables-in-gpu-memory)")
         .Choices("cpu gpu"),
     SchemaKey(kReal, "init_stddev",
               "=0.1; 0 for `_bias`, `_linear` and `_output`; word2vec: 0.5 / `model.dim`",
-              "rows begin as normal random numbers of this deviation; 0: as zeros")
+              "standard deviation of the normal distribution that initial values are drawn from; "
+              "0: rows start as zeros")
         .Min(0),
-    SchemaKey(kSection, "initializer", "", "instead of init_stddev: how rows begin")
+    SchemaKey(kSection, "initializer", "", "how rows are initialised, instead of `init_stddev`")
         .Of(&kInitializer),
-    Key<&TableSpec::trainable>("trainable", "true",
-                               "false: rows stay as they begin, and no gradients of them travel"),
+    Key<&TableSpec::trainable>(
+        "trainable", "true",
+        "false: rows keep their initial values, and no gradients are sent for them"),
     Key<&TableSpec::shards>("shards", "0",
-                            "number of shards; 0: as `parameter_servers.partitioner` says")
+                            "number of shards; 0: as `parameter_servers.partitioner` determines")
         .Min(0)
         .Max(kMostShards),
     Key<&TableSpec::sharding>(
         "sharding", "mod",
-        "which shard of n has row r: r % n; in ranges, `div`; or by a fixed hash of r. Hash "
-        "tables have a hash of their own")
+        "which of n shards holds row r: `mod`: r % n; `div`: by ranges of rows; `hash`: by a fixed "
+        "hash of r. Hash tables use a hash of their own")
         .Choices("mod div hash"),
     SchemaKey(kSection, "hash_table", "",
-              "which rows there are, for features with `id: raw` or `id: hash`")
+              "how rows are created and evicted, for features with `id: raw` or `id: hash`")
         .Of(&kHashTable),
 };
 constexpr SchemaSection kTable = {"tables.NAME", "", kTableKeys};
