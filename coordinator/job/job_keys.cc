@@ -417,27 +417,30 @@ constexpr SchemaSection kTable = {"tables.NAME", "", kTableKeys};
 
 constexpr SchemaKey kStoppingKeys[] = {
     Key<&EarlyStopping::metric>("metric", "=the first of `evaluate.metrics`",
-                                "one of `evaluate.metrics`"),
-    Key<&EarlyStopping::patience>("patience", "2",
-                                  "evaluations without a gain after which training ends")
+                                "the metric to watch, one of `evaluate.metrics`"),
+    Key<&EarlyStopping::patience>(
+        "patience", "2", "number of evaluations without improvement after which training ends")
         .Min(1),
-    Key<&EarlyStopping::min_delta>("min_delta", "0", "a change up to this is no gain").Min(0),
+    Key<&EarlyStopping::min_delta>("min_delta", "0", "a change up to this is not an improvement")
+        .Min(0),
 };
 constexpr SchemaSection kStopping = {"train.early_stopping", "", kStoppingKeys};
 
 constexpr SchemaKey kPlateauKeys[] = {
     Key<&ReduceOnPlateau::metric>("metric", "=the first of `evaluate.metrics`",
-                                  "one of `evaluate.metrics`"),
-    Key<&ReduceOnPlateau::factor>("factor", "0.1", "by this the learning rates are multiplied")
+                                  "the metric to watch, one of `evaluate.metrics`"),
+    Key<&ReduceOnPlateau::factor>("factor", "0.1", "what the learning rates are multiplied by")
         .Above(0)
         .Below(1),
-    Key<&ReduceOnPlateau::patience>("patience", "1",
-                                    "evaluations without a gain after which they are")
+    Key<&ReduceOnPlateau::patience>(
+        "patience", "1",
+        "number of evaluations without improvement after which the rates are reduced")
         .Min(1),
-    Key<&ReduceOnPlateau::min_delta>("min_delta", "0", "a change up to this is no gain").Min(0),
+    Key<&ReduceOnPlateau::min_delta>("min_delta", "0", "a change up to this is not an improvement")
+        .Min(0),
     Key<&ReduceOnPlateau::min_factor>(
         "min_factor", "0.0001",
-        "they do not become less than this part of what optimizers and schedules say")
+        "lower bound of the rates, as a fraction of what optimizers and schedules give")
         .Above(0)
         .Max(1),
 };
@@ -446,68 +449,70 @@ constexpr SchemaSection kPlateau = {"train.reduce_on_plateau", "", kPlateauKeys}
 constexpr SchemaKey kConsistencyKeys[] = {
     Key<&Consistency::mode>(
         "mode", "async",
-        "each batch's gradients are applied as they come; or so, but no batch begins too far ahead "
-        "of the oldest; or those of several batches are one update, one after another or as they "
-        "come, see [consistency](consistency.md)"),
+        "`async`: each batch's gradients are applied as they arrive; `bounded`: the same, but no "
+        "batch begins too far ahead of the oldest one; `sync`: several batches make one update, "
+        "and updates follow one another; `hybrid`: several batches make one update, and updates "
+        "are applied as they arrive; see [consistency](consistency.md)"),
     Key<&Consistency::max_staleness>(
         "max_staleness", "",
-        "`bounded`: how many steps the oldest batch that is not applied may be behind one that "
-        "begins; 0: one after another")
+        "`bounded`: maximum number of steps by which a batch that begins may be ahead of the "
+        "oldest one not yet applied; 0: one batch at a time")
         .Min(0)
         .Max(1 << 20),
-    Key<&Consistency::replicas>("replicas", "",
-                                "`sync`: how many batches make an update; the last one of an epoch "
-                                "may have fewer")
+    Key<&Consistency::replicas>(
+        "replicas", "",
+        "`sync`: number of batches per update; the last update of an epoch may have fewer")
         .Min(1)
         .Max(Consistency::kMostReplicas),
     Key<&Consistency::reduce>("reduce", "mean",
-                              "what an update of several batches is of their gradients; none: each "
-                              "is an update of its own, in the order of the batches"),
+                              "how the gradients of an update's batches are combined; `none`: each "
+                              "batch is an update of its own, in the order of the batches"),
     Key<&Consistency::backup>("backup", "0",
-                              "`sync`: how many more batches are tried than an update takes: the "
-                              "slowest go back, and are visited in a later update")
+                              "`sync`: number of extra batches that are computed for each update; "
+                              "the slowest ones are put back, and used in a later update")
         .Min(0)
         .Max(Consistency::kMostReplicas),
-    Key<&Consistency::group_size>("group_size", "",
-                                  "`hybrid`: how many batches make an update; the last one of an "
-                                  "epoch may have fewer")
+    Key<&Consistency::group_size>(
+        "group_size", "",
+        "`hybrid`: number of batches per update; the last update of an epoch may have fewer")
         .Min(1)
         .Max(Consistency::kMostReplicas),
-    Key<&Consistency::accumulate>("accumulate", "1",
-                                  "how many times as many batches an update takes: microbatches")
+    Key<&Consistency::accumulate>(
+        "accumulate", "1",
+        "microbatches: factor by which the number of batches per update is multiplied")
         .Min(1)
         .Max(Consistency::kMostReplicas),
     Key<&Consistency::replicas>(
         "window", "=8 with `deterministic`",
-        "`async` with `deterministic`: how many batches at a time read the same state; their "
-        "updates follow one another in the order of the batches")
+        "`async` with `deterministic`: number of batches at a time that read the same state; their "
+        "updates are applied one by one, in the order of the batches")
         .Min(1)
         .Max(Consistency::kMostReplicas),
     Key<&Consistency::staleness_rate>(
         "staleness_rate", "none",
-        "not with `sync`, unless `reduce` is none: what the learning rate of a late gradient is "
-        "divided by: nothing, the number of updates that its shard took since it was read, or the "
-        "root of that"),
+        "what the learning rate of a late gradient is divided by: `none`: nothing; `inverse`: the "
+        "number of updates that its shard has applied since the weights were read; `root`: the "
+        "square root of that; not with `sync`, unless `reduce` is `none`"),
     Key<&Consistency::delay_compensation>(
         "delay_compensation", "0",
-        "where an update is of one batch: late gradients become what they would be now, to the "
-        "first order, with this factor (DC-ASGD)")
+        "for updates of one batch: factor of the correction of late gradients to the current "
+        "weights, to first order (DC-ASGD); 0: none")
         .Min(0),
 };
 constexpr SchemaSection kConsistency = {"train.consistency", "", kConsistencyKeys};
 constexpr SchemaKey kClipKeys[] = {
-    Key<&ClipSpec::kind>(
-        "kind", "global_norm",
-        "`value`: each number of a gradient to at most the limit; `norm`: each variable's and each "
-        "table's gradient is made shorter until its norm is; `global_norm`: all of them by one "
-        "factor, until the norm of all together is"),
-    Key<&ClipSpec::limit>("limit", nullptr, "the largest number or norm").Above(0),
+    Key<&ClipSpec::kind>("kind", "global_norm",
+                         "`value`: each element of a gradient is limited to `limit` in magnitude; "
+                         "`norm`: each variable's and each table's gradient is scaled down to a "
+                         "norm of at most `limit`; `global_norm`: all of them are scaled down by "
+                         "one factor, to a joint norm of at most `limit`"),
+    Key<&ClipSpec::limit>("limit", nullptr, "maximum magnitude or norm").Above(0),
 };
 constexpr SchemaSection kClip = {"train.clip", "", kClipKeys};
 constexpr SchemaKey kEmaKeys[] = {
     Key<&EmaSpec::decay>("decay", "0.999",
-                         "how much of an average an update of its row, or variable, keeps: "
-                         "`a += (1 - decay) (w - a)`")
+                         "decay of the averages: each update of a row, or of a variable, makes `a "
+                         "+= (1 - decay) (w - a)`")
         .Above(0)
         .Below(1),
 };
@@ -515,69 +520,79 @@ constexpr SchemaSection kEma = {"train.ema", "", kEmaKeys};
 
 constexpr SchemaKey kTrainKeys[] = {
     Key<&TrainSpec::epochs>("epochs", "=1, unless `steps` is given",
-                            "how often each example is visited")
+                            "number of passes over the training examples")
         .Min(1)
         .Max(kMostEpochs),
-    Key<&TrainSpec::steps>("steps", "", "instead of `epochs`: how many batches")
+    Key<&TrainSpec::steps>("steps", "", "instead of `epochs`: number of batches to train on")
         .Min(1)
         .Max(kMostSteps),
-    Key<&TrainSpec::batch_size>("batch_size", "256", "examples in a step").Min(1).Max(1 << 24),
+    Key<&TrainSpec::batch_size>("batch_size", "256", "number of examples per step")
+        .Min(1)
+        .Max(1 << 24),
     Key<&TrainSpec::steps_per_function>("steps_per_function", "1",
-                                        "steps that a worker takes for one scheduled function")
+                                        "number of training steps per closure, which is the unit "
+                                        "of work that is scheduled on a worker")
         .Min(1)
         .Max(1 << 16),
-    Key<&TrainSpec::closures_in_flight>("closures_in_flight", "3",
-                                        "functions that each worker is given ahead")
+    Key<&TrainSpec::closures_in_flight>(
+        "closures_in_flight", "3",
+        "number of closures that each worker has at a time, running or waiting")
         .Min(1)
         .Max(1024),
     Key<&TrainSpec::compute>(
         "compute", "f32",
-        "of products of matrices: `bf16` rounds what is multiplied and sums in f32, "
-        "about twice as fast where the processor has instructions for it (else it is f32, and "
-        "a worker says so); `tf32` is for GPUs, and f32 on CPUs; weights and all else stay f32"),
+        "precision of matrix products: `bf16` rounds the operands and accumulates in f32, about "
+        "twice as fast if the processor has instructions for it (otherwise f32 is used, and the "
+        "worker says so); `tf32` is for GPUs, and f32 on CPUs; weights and everything else stay "
+        "f32"),
     Key<&TrainSpec::device>("device", "auto",
-                            "on what workers compute: `auto` is a worker's GPUs if it has any, "
-                            "else its CPU; with `gpu` "
-                            "a worker without one refuses the job"),
-    Key<&TrainSpec::seed>("seed", "0",
-                          "of the split, the order, the samples and the initial values")
+                            "what workers compute on: `auto`: a worker's GPUs if it has any, else "
+                            "its CPU; with `gpu`, a worker without a GPU refuses the job"),
+    Key<&TrainSpec::seed>(
+        "seed", "0",
+        "random seed of the split, the order of examples, the samples and the initial values")
         .Min(0),
-    Key<&TrainSpec::shuffle>("shuffle", "true",
-                             "a new order each epoch; false: the order of the files"),
+    Key<&TrainSpec::shuffle>(
+        "shuffle", "true",
+        "shuffle the examples anew each epoch; false: use the order of the files"),
     Key<&TrainSpec::visitation>(
         "visitation", "exactly_once",
-        "each example is used once an epoch, by one worker; or each worker shuffles all of "
-        "them for itself, as in TensorFlow: one may be used by several, or by none"),
+        "`exactly_once`: each example is used once an epoch, by one worker; `per_worker`: each "
+        "worker shuffles all examples for itself, as in TensorFlow, so an example may be used by "
+        "several workers or by none"),
     Key<&TrainSpec::log_every>(
         "log_every", "100",
-        "least number of steps between two lines of progress, where stdout is no terminal "
-        "(and at least 5 seconds); 0: no lines")
+        "minimum number of steps between two lines of progress if stdout is not a terminal (they "
+        "are also at least 5 seconds apart); 0: no lines")
         .Min(0),
     Key<&TrainSpec::on_error>(
         "on_error", "fail_fast",
-        "a function that fails by its own fault (bad data, an op): ends the job at once; ends "
-        "it when the others of the epoch have run, with all errors; or is counted and left out"),
-    Key<&TrainSpec::early_stopping>("early_stopping", "", "ends training when it no longer helps")
+        "what a closure that fails by its own fault (bad data, a failing op) does: `fail_fast`: "
+        "ends the job at once; `collect`: ends it once the other closures of the epoch have run, "
+        "with all errors; `ignore`: it is skipped and counted"),
+    Key<&TrainSpec::early_stopping>("early_stopping", "",
+                                    "end training when a metric no longer improves")
         .Of(&kStopping),
-    Key<&TrainSpec::reduce_on_plateau>("reduce_on_plateau", "",
-                                       "makes learning rates smaller when a metric no longer gets "
-                                       "better, on top of their schedules")
+    Key<&TrainSpec::reduce_on_plateau>(
+        "reduce_on_plateau", "",
+        "reduce the learning rates when a metric no longer improves, on top of their schedules")
         .Of(&kPlateau),
-    Key<&TrainSpec::consistency>("consistency", "{}", "how workers train together")
+    Key<&TrainSpec::consistency>("consistency", "{}",
+                                 "how the gradients of several workers become updates")
         .Of(&kConsistency),
     Key<&TrainSpec::deterministic>(
         "deterministic", "false",
-        "the result is the same to the bit whatever the number of workers, who is killed and who "
-        "is faster; wants updates in a fixed order (not those of groups, or of microbatches with "
-        "`async`), CPUs and no clock in what is trained, and the job is refused where that is not "
-        "so"),
-    Key<&TrainSpec::clip>("clip", "",
-                          "makes gradients smaller, each step's on its worker, before they are "
-                          "sent to parameter servers")
+        "make the result the same to the bit, whatever the number of workers, which tasks are "
+        "killed and which are faster; requires updates in a fixed order (neither `hybrid` nor "
+        "microbatches with `async`), CPUs, and nothing in training that depends on the clock; a "
+        "job without these is refused"),
+    Key<&TrainSpec::clip>(
+        "clip", "",
+        "clip each step's gradients, on its worker, before they are sent to parameter servers")
         .Of(&kClip),
     Key<&TrainSpec::ema>("ema", "",
-                         "parameter servers keep exponential moving averages of all weights; these "
-                         "are what is evaluated, saved and served")
+                         "keep exponential moving averages of all weights on the parameter "
+                         "servers; the averages are what is evaluated, saved and served")
         .Of(&kEma),
 };
 constexpr SchemaSection kTrain = {"train", "", kTrainKeys};
@@ -628,7 +643,8 @@ constexpr SchemaKey kEvaluateKeys[] = {
     Key<&EvaluateSpec::max_examples>("max_examples", "0",
                                      "number of examples, drawn by the seed; 0: all")
         .Min(0),
-    Key<&EvaluateSpec::batch_size>("batch_size", "=`train.batch_size`", "examples in a step")
+    Key<&EvaluateSpec::batch_size>("batch_size", "=`train.batch_size`",
+                                   "number of examples per step")
         .Min(1)
         .Max(1 << 24),
     Key<&EvaluateSpec::show>(
