@@ -599,67 +599,69 @@ constexpr SchemaSection kTrain = {"train", "", kTrainKeys};
 
 constexpr SchemaKey kEvaluateKeys[] = {
     Key<&EvaluateSpec::part>("part", "=validation where there is one, else test",
-                             "the part of the data that is measured"),
+                             "the part of the data to evaluate on"),
     Key<&EvaluateSpec::metric_names>("metrics", "=by the loss, see below",
-                                     "see below for those of each loss"),
+                                     "the metrics to compute; see below for those of each loss"),
     Key<&EvaluateSpec::group>(
         "group", "",
-        "a categorical feature of one value: examples with the same value belong together, for "
-        "metrics by group; where items are ranked: the user (default: what the history goes by, "
-        "else the one feature of the user). The model sees it too, unless `model` lists features"),
+        "a single-valued categorical feature: examples with the same value form a group, for "
+        "metrics by group; where items are ranked: the user (default: what the history is grouped "
+        "by, else the only feature of the user). It is also an input of the model, unless `model` "
+        "lists features"),
     Key<&EvaluateSpec::exclude_known>(
         "exclude_known", "all",
-        "where items are ranked: which of a user's other items are no candidates when one is "
-        "ranked: all that it has in any part of the data, or those of the training part only"),
+        "where items are ranked: which of a user's other items are not candidates: `all`: those "
+        "that the user has in any part of the data; `training`: only those of the training part"),
     Key<&EvaluateSpec::word_similarity>(
         "word_similarity", "",
-        "word2vec: a file of lines `word TAB word TAB number`, how alike people find them; "
-        "`word_similarity` is Spearman's correlation with the cosines; relative to the job "
-        "file"),
-    Key<&EvaluateSpec::analogies>(
-        "analogies", "",
-        "word2vec: a file of lines of four words, a is to b as c is to d; `analogies` is how "
-        "often the word nearest to b - a + c is d; relative to the job file"),
+        "word2vec: a file of lines `word TAB word TAB number`, the number being how similar people "
+        "find the two words; the metric `word_similarity` is its Spearman correlation with the "
+        "cosine similarity; relative to the job file"),
+    Key<&EvaluateSpec::analogies>("analogies", "",
+                                  "word2vec: a file of lines of four words, a is to b as c is to "
+                                  "d; the metric `analogies` is the share of lines for which the "
+                                  "word nearest to b - a + c is d; relative to the job file"),
     Key<&EvaluateSpec::every_epochs>(
-        "every_epochs", "1", "epochs between two evaluations; the last epoch has one in any case")
+        "every_epochs", "1",
+        "number of epochs between two evaluations; there is always one after the last epoch")
         .Min(1),
     Key<&EvaluateSpec::every_steps>(
         "every_steps", "",
-        "steps after which there is an evaluation within an epoch, too, before which all that is "
-        "under way is waited for")
+        "number of steps between additional evaluations within an epoch; each of them waits until "
+        "all steps that have begun are done")
         .Min(1)
         .Max(kMostSteps),
-    Key<&EvaluateSpec::every_seconds>(
-        "every_seconds", "",
-        "seconds of training after which there is one, in the same way; after an interruption "
-        "they go on where they were")
+    Key<&EvaluateSpec::every_seconds>("every_seconds", "",
+                                      "seconds of training between such additional evaluations; "
+                                      "after an interruption the count goes on where it was")
         .Above(0),
     Key<&EvaluateSpec::bootstrap>(
         "bootstrap", "0",
-        "number of samples of the examples by which the 95% interval of each metric is estimated; "
-        "0: no intervals. See [metrics](metrics.md#intervals)")
+        "number of bootstrap replicates of the examples from which the 95% interval of each metric "
+        "is estimated; 0: no intervals. See [metrics](metrics.md#intervals)")
         .Min(0)
         .Max(10000),
-    Key<&EvaluateSpec::max_examples>("max_examples", "0",
-                                     "number of examples, drawn by the seed; 0: all")
+    Key<&EvaluateSpec::max_examples>(
+        "max_examples", "0", "maximum number of examples to evaluate, drawn by the seed; 0: all")
         .Min(0),
     Key<&EvaluateSpec::batch_size>("batch_size", "=`train.batch_size`",
                                    "number of examples per step")
         .Min(1)
         .Max(1 << 24),
-    Key<&EvaluateSpec::show>(
-        "show", "",
-        "groups (values of the history's `group_by`) whose best new items are printed (two_tower)"),
-    Key<&EvaluateSpec::show_top>("show_top", "5", "how many are printed of each")
+    Key<&EvaluateSpec::show>("show", "",
+                             "groups (values of the history's `group_by`) for which the best new "
+                             "items are printed (two_tower)"),
+    Key<&EvaluateSpec::show_top>("show_top", "5", "number of items printed for each of them")
         .Min(1)
         .Max(kMostShown),
     Key<&EvaluateSpec::suggest_self>(
         "suggest_self", "true",
-        "whether a group may be suggested the item of its own name, here and by `recommend`; "
-        "`false` where groups are items themselves, as packages that need packages (two_tower)"),
+        "whether the item with a group's own name may be suggested to the group, here and by "
+        "`recommend`; `false` is for groups that are items themselves, such as packages that "
+        "depend on packages (two_tower)"),
     Key<&EvaluateSpec::popularity_baseline>(
         "popularity_baseline", "false",
-        "also measures the guess that all like the most frequent items (two_tower)"),
+        "also evaluate a baseline that suggests the most frequent items to everyone (two_tower)"),
 };
 constexpr SchemaSection kEvaluate = {"evaluate", "", kEvaluateKeys};
 
