@@ -666,30 +666,32 @@ constexpr SchemaKey kEvaluateKeys[] = {
 constexpr SchemaSection kEvaluate = {"evaluate", "", kEvaluateKeys};
 
 constexpr SchemaKey kPartitionerKeys[] = {
-    Key<&PartitionerSpec::kind>("kind", "min_size", "how many shards a table has"),
-    Key<&PartitionerSpec::shards>("shards", "0",
-                                  "number of shards; 0: one for each parameter server")
+    Key<&PartitionerSpec::kind>("kind", "min_size",
+                                "how the number of shards of a table is chosen"),
+    Key<&PartitionerSpec::shards>("shards", "0", "number of shards; 0: one per parameter server")
         .Only("fixed_shards")
         .Min(0)
         .Max(kMostShards),
-    Key<&PartitionerSpec::min_shard_bytes>("min_shard_bytes", "262144",
-                                           "as many as leave each at least so large")
+    Key<&PartitionerSpec::min_shard_bytes>(
+        "min_shard_bytes", "262144",
+        "minimum size of a shard in bytes; a table has as many shards as this allows")
         .Only("min_size")
         .Min(1)
         .Max(kMostBytes),
-    Key<&PartitionerSpec::max_shards>("max_shards", "0",
-                                      "but no more than this; 0: one for each parameter server, "
-                                      "and where shards are still of 16 MiB and more, one for each "
-                                      "of its threads")
+    Key<&PartitionerSpec::max_shards>(
+        "max_shards", "0",
+        "maximum number of shards; 0: one per parameter server, or, as long as shards then have at "
+        "least 16 MiB, one per thread of each")
         .Only("min_size")
         .Min(0)
         .Max(kMostShards),
-    Key<&PartitionerSpec::max_shard_bytes>("max_shard_bytes", nullptr,
-                                           "as few as leave each at most so large")
+    Key<&PartitionerSpec::max_shard_bytes>(
+        "max_shard_bytes", nullptr,
+        "maximum size of a shard in bytes; a table has as few shards as this allows")
         .Only("max_size")
         .Min(1)
         .Max(kMostBytes),
-    Key<&PartitionerSpec::max_shards>("max_shards", "0", "but no more than this; 0: no limit")
+    Key<&PartitionerSpec::max_shards>("max_shards", "0", "maximum number of shards; 0: no limit")
         .Only("max_size")
         .Min(0)
         .Max(kMostShards),
@@ -697,13 +699,14 @@ constexpr SchemaKey kPartitionerKeys[] = {
 constexpr SchemaSection kPartitioner = {"parameter_servers.partitioner", "kind", kPartitionerKeys};
 
 constexpr SchemaKey kParameterServersKeys[] = {
-    SchemaKey(kSection, "partitioner", "{kind: min_size}", "how tables are cut into shards")
+    SchemaKey(kSection, "partitioner", "{kind: min_size}", "how tables are split into shards")
         .Of(&kPartitioner),
     Key<&ParameterServersSpec::dense_wire_dtype>(
         "dense_wire_dtype", "f32",
-        "how the weights of layers and their gradients travel, as `wire_dtype` of a table"),
+        "data type in which the weights of layers and their gradients are sent, like a table's "
+        "`wire_dtype`"),
     Key<&ParameterServersSpec::table_device>("table_device", "cpu",
-                                             "`device` of tables that do not say it")
+                                             "`device` of tables that do not set their own")
         .Choices("cpu gpu"),
 };
 constexpr SchemaSection kParameterServers = {"parameter_servers", "", kParameterServersKeys};
