@@ -714,60 +714,63 @@ constexpr SchemaSection kParameterServers = {"parameter_servers", "", kParameter
 constexpr SchemaKey kCheckpointKeys[] = {
     Key<&CheckpointSpec::directory>(
         "directory", "",
-        "where checkpoints are written, a path that this program and all parameter servers "
-        "can reach; relative to the job file. None: no checkpoints. `--checkpoint-dir` "
-        "replaces it"),
+        "directory for checkpoints, which this program and all parameter servers must be able to "
+        "reach; relative to the job file. None: no checkpoints. `--checkpoint-dir` overrides it"),
     Key<&CheckpointSpec::every_seconds>(
-        "every_seconds", "60", "time between two; 0: not by time. `--checkpoint-every` replaces it")
+        "every_seconds", "60",
+        "seconds between two checkpoints; 0: not by time. `--checkpoint-every` overrides it")
         .Min(0),
     Key<&CheckpointSpec::every_steps>(
-        "every_steps", "", "number of training steps after which a checkpoint is written, too")
+        "every_steps", "",
+        "number of training steps between two checkpoints, in addition to those by time")
         .Min(1)
         .Max(kMostSteps),
-    Key<&CheckpointSpec::keep>("keep", "3", "number of newest checkpoints to keep")
+    Key<&CheckpointSpec::keep>("keep", "3", "number of checkpoints to keep, the newest ones")
         .Min(1)
         .Max(kMostCheckpoints),
     Key<&CheckpointSpec::incremental>(
         "incremental", "true",
-        "of a table only the rows are written that were updated since an older checkpoint; "
-        "the rest are links to that one's files"),
+        "write only those rows of a table that were updated since an older checkpoint, and link to "
+        "that checkpoint's files for the rest"),
     Key<&CheckpointSpec::on_ps_loss>(
         "on_ps_loss", "rollback",
-        "when a parameter server is lost: everything goes back to the newest checkpoint and "
-        "what came since is trained again; only its rows go back, and the others leave out "
-        "what they have; or only its rows go back and training goes on without"),
+        "what happens when a parameter server is lost: `rollback`: all rows go back to the newest "
+        "checkpoint, and the steps since then run again; `replay`: only the lost rows go back, the "
+        "steps run again, and the other rows skip updates that they already have; `accept_loss`: "
+        "only the lost rows go back, and no step runs again"),
     Key<&CheckpointSpec::ps_return_seconds>(
         "ps_return_seconds", "10",
-        "a lost parameter server is waited for so long, then the others take its rows")
+        "seconds to wait for a lost parameter server before the others take over its rows")
         .Min(0),
     Key<&CheckpointSpec::rebalance>(
         "rebalance", "true",
-        "where parameter servers are used unevenly, or one holds nothing, shards move at a "
-        "checkpoint; training pauses until they are there, at most 2% of the time"),
+        "move shards at a checkpoint if the load of the parameter servers is uneven or one holds "
+        "nothing; training pauses while they move, at most 2% of the time"),
 };
 constexpr SchemaSection kCheckpoint = {"checkpoint", "", kCheckpointKeys};
 
 constexpr SchemaKey kClusterKeys[] = {
     Key<&ClusterSpec::lease_seconds>("lease_seconds", "2",
-                                     "a task that is silent for so long is lost")
+                                     "seconds of silence after which a task counts as lost")
         .Min(0.2)
         .Max(3600),
     Key<&ClusterSpec::timeout_seconds>(
         "timeout_seconds", "600",
-        "the job fails when for so long no worker, or no parameter server, is there")
+        "seconds without any worker, or without any parameter server, after which the job fails")
         .Above(0),
     Key<&ClusterSpec::quarantine_after>(
         "quarantine_after", "4",
-        "number of workers that may die while they run a function, the last one alone and "
-        "with no other worker lost at that time; then the function is given up: an error, "
-        "see `train.on_error`")
+        "number of workers lost while they run the same closure after which the closure is given "
+        "up as an error, see `train.on_error`; the last of them runs nothing else, and no other "
+        "worker is lost at that time")
         .Min(2)
         .Max(1000),
     Key<&ClusterSpec::closure_timeout_seconds>(
         "closure_timeout_seconds", "0",
-        "a step that takes longer on a worker runs again on another one; after 4 times it is "
-        "an error, see `train.on_error`; 0: 20 times the slowest so far, at least 5 minutes, "
-        "the first 10 minutes, and each further time twice as long")
+        "seconds after which a step that is still running on a worker runs again on another one; "
+        "after the fourth time it is an error, see `train.on_error`; 0: 20 times the slowest step "
+        "so far, at least 5 minutes (10 minutes for the first step), and twice as long for each "
+        "further attempt")
         .Min(0),
 };
 constexpr SchemaSection kCluster = {"cluster", "", kClusterKeys};
