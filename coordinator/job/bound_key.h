@@ -2,7 +2,7 @@
 // the same name or the one that Into names. The key's type comes from the member, and an enum's
 // words from its EnumWords:
 //
-//   Key<&TrainSpec::batch_size>("batch_size", "256", "examples in a step").Min(1).Max(1 << 24)
+//   Key<&TrainSpec::batch_size>("batch_size", "256", "number of examples per step").Min(1)
 //   Key<&MlpOptions::style, &LayerStyle::dropout>("dropout", "0", "...")  // of a struct within it
 //   Field<proto::HashTableSpec>(KeyType::kInt, "ttl_steps", "0", "...").Min(0)
 //
