@@ -33,43 +33,42 @@ constexpr absl::Duration kLongest = absl::Hours(24 * 365);
 constexpr job::SchemaKey kFaultKeys[] = {
     job::SchemaKey(
         kString, "task", nullptr,
-        "who: `worker`, `ps` (a random one each time), `worker:1`, `ps:0` or `coordinator`"),
-    job::Key<&FaultRule::action>(
-        "action", "kill",
-        "SIGKILL; SIGSTOP, and SIGCONT a while later; or SIGTERM, on which a task ends in order"),
-    job::SchemaKey(kString, "every", "", "the time between two faults; or give `at`"),
-    job::SchemaKey(kString, "after", "0s", "with `every`: what it counts from"),
-    job::SchemaKey(kInt, "count", "", "with `every`: how many faults at most").Min(1),
-    job::SchemaKey(kStrings, "at", "", "the times of the faults, instead of `every`"),
-    job::SchemaKey(kInts, "at_update", "",
-                   "instead of times: a fault comes when a shard is first seen to have taken this "
-                   "number of updates, however fast the machine is")
+        "target: `worker` or `ps` (a random one each time), `worker:1`, `ps:0` or `coordinator`"),
+    job::Key<&FaultRule::action>("action", "kill",
+                                 "`kill`: SIGKILL; `stop`: SIGSTOP, then SIGCONT after `stop_for`; "
+                                 "`terminate`: SIGTERM, on which a task shuts down in order"),
+    job::SchemaKey(kString, "every", "", "time between two faults; give this, `at` or `at_update`"),
+    job::SchemaKey(kString, "after", "0s", "with `every`: time from which the intervals count"),
+    job::SchemaKey(kInt, "count", "",
+                   "with `every`: maximum number of faults; without it there is no limit")
         .Min(1),
-    job::SchemaKey(
-        kString, "jitter", "0s",
-        "each time is moved by a random part of this, either way; at most half of `every`"),
+    job::SchemaKey(kStrings, "at", "", "instead of `every`: times of the faults"),
+    job::SchemaKey(kInts, "at_update", "",
+                   "instead of times: a fault comes when a shard is first seen to have applied "
+                   "this number of updates, however fast the machine is")
+        .Min(1),
+    job::SchemaKey(kString, "jitter", "0s",
+                   "maximum random shift of each time, earlier or later; at most half of `every`"),
     job::SchemaKey(
         kStrings, "restart_delay", "500ms",
-        "from the end of the task to its next start; two times: a random one between them")
+        "time from the end of the task to its restart; two times: a random one between them")
         .Only("kill terminate"),
-    job::SchemaKey(kStrings, "stop_for", "3s",
-                   "how long it stands still; two times: a random one between them; a lease is 2 s")
+    job::SchemaKey(
+        kStrings, "stop_for", "3s",
+        "how long the task is stopped; two times: a random one between them; a lease is 2 s")
         .Only("stop"),
 };
 constexpr job::SchemaSection kFault = {"faults[]", "action", kFaultKeys};
 
 constexpr job::SchemaKey kFileKeys[] = {
-    job::SchemaKey(kInt, "seed", "0",
-                   "of all that is random here; the same seed, the same schedule")
-        .Min(0),
-    job::SchemaKey(kSections, "faults", nullptr, "a list: what happens").Of(&kFault),
-    job::SchemaKey(
-        kBool, "baseline", "true",
-        "the job also runs once without faults, before, so that results can be compared"),
+    job::SchemaKey(kInt, "seed", "0", "random seed; the same seed gives the same schedule").Min(0),
+    job::SchemaKey(kSections, "faults", nullptr, "a list: the faults").Of(&kFault),
+    job::SchemaKey(kBool, "baseline", "true",
+                   "first run the job once without faults, so that results can be compared"),
     job::SchemaKey(kBool, "visitation", "true",
-                   "count how often each training example was used, in a table of its own"),
+                   "count how often each training example is used, in a table of its own"),
     job::SchemaKey(kString, "give_up_after", "10m",
-                   "the job is ended, as failed, when it makes no step for so long"),
+                   "time without a training step after which the job is ended as failed"),
 };
 constexpr job::SchemaSection kFile = {"", "", kFileKeys};
 
