@@ -76,15 +76,15 @@ int ComplainOfSaved(const absl::Status& status) {
 }
 
 void AddSavedFlags(CLI::App* command, SavedFlags* flags) {
-  auto* from = command->add_option_group("from", "What is read");
-  from->add_option("--model-dir", flags->model_dir, "a model that `coxswain train` saved")
+  auto* from = command->add_option_group("from", "What to read");
+  from->add_option("--model-dir", flags->model_dir, "a model saved by `coxswain train`")
       ->type_name("DIR");
   auto* directory = from->add_option("--checkpoint-dir", flags->checkpoint_dir,
                                      "a directory of checkpoints, or one checkpoint")
                         ->type_name("DIR");
   from->require_option(1);
   CheckNumber(command->add_option("--checkpoint", flags->checkpoint,
-                                  "the checkpoint of this number; else the newest that is good"),
+                                  "number of the checkpoint; default: the newest good one"),
               0, kMostCheckpoint)
       ->needs(directory)
       ->type_name("N");

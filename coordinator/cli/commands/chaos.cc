@@ -10,7 +10,7 @@ void AddChaosCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<TrainFlags>();
   CLI::App* c = app.add_subcommand(
       "chaos",
-      "Trains a job while the daemons of a cluster of this machine are killed and stopped");
+      "Trains a job while the daemons of a cluster on this machine are killed and stopped");
   AddJob(c, &flags->job);
   c->add_option("--cluster", flags->where.cluster_file, "the cluster file")
       ->required()

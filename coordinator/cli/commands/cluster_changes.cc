@@ -24,7 +24,7 @@ void AddClusterChanges(CLI::App& app, Run* run) {
     AddCredentials(c, &flags->credentials);
     c->callback([flags, run, command] { *run = [flags, command] { return command(*flags); }; });
   };
-  add("add-worker", "Adds workers to a cluster file and to the job that runs with it",
+  add("add-worker", "Adds workers to a cluster file, and to the job that runs with it",
       AddWorkersCommand);
   add("remove-worker", "Removes workers from the end of a cluster file's list",
       RemoveWorkersCommand);

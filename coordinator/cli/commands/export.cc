@@ -15,9 +15,9 @@ namespace coxswain::cli {
 
 void AddExportCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<ExportFlags>();
-  CLI::App* c = app.add_subcommand(
-      "export",
-      "Writes a model's or a checkpoint's variables, or its scoring function, for other programs");
+  CLI::App* c = app.add_subcommand("export",
+                                   "Exports the variables of a model or checkpoint, or its scoring "
+                                   "function, for other programs");
   AddSavedFlags(c, &flags->from);
   std::vector<std::string> names, directories;
   for (const exporter::ExportFormat* format : exporter::ExportFormats()) {
@@ -35,16 +35,17 @@ void AddExportCommand(CLI::App& app, Run* run) {
        absl::StrCat("the file to write; a directory for ", absl::StrJoin(directories, ", ")))
       ->required()
       ->type_name("PATH");
-  c->add_option("--variables", flags->variables, "only these, separated by commas")
+  c->add_option("--variables", flags->variables, "export only these variables, separated by commas")
       ->delimiter(',')
       ->type_name("NAME,...");
   c->add_option("--since", flags->since,
-                "of a checkpoint's tables only the rows updated after an older checkpoint of the "
-                "same directory: its name, or the step that it is of (or the last before)")
+                "export only the rows of a checkpoint's tables that were updated after an older "
+                "checkpoint of the same directory, given by its name or by a step (the last "
+                "checkpoint at or before it)")
       ->type_name("CHECKPOINT|STEP");
-  c->add_flag("--force", flags->force, "replace an older export at PATH");
+  c->add_flag("--force", flags->force, "replace an existing export at PATH");
   c->add_flag("--external-data", flags->external_data,
-              "onnx: tables in a file beside PATH, as it is from 2 GB on");
+              "onnx: write tables to a file beside PATH, as is always done from 2 GB on");
   c->callback([flags, run] { *run = [flags] { return ExportCommand(*flags); }; });
 }
 

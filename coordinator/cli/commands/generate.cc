@@ -13,20 +13,21 @@ CLI::App* AddGenerated(CLI::App* generate, const char* name, const char* help,
                        const std::shared_ptr<GenerateFlags>& flags, Run* run,
                        int (*command)(const GenerateFlags&)) {
   CLI::App* c = generate->add_subcommand(name, help);
-  c->add_option("--out", flags->out, "the file; gzip when its name ends in .gz")
+  c->add_option("--out", flags->out,
+                "the file to write, compressed with gzip if its name ends in .gz")
       ->required()
       ->type_name("FILE");
-  c->add_option("--rows", flags->rows, "how many; 1e9 is a number, too")
+  c->add_option("--rows", flags->rows, "number of rows; may be written as 1e9")
       ->required()
       ->type_name("N");
-  c->add_option("--seed", flags->seed, "the same seed, the same file")
+  c->add_option("--seed", flags->seed, "random seed; the same seed gives the same file")
       ->type_name("N")
       ->capture_default_str();
-  c->add_option("--threads", flags->threads, "0: by the machine's cores")
+  c->add_option("--threads", flags->threads, "number of threads; 0: by the machine's cores")
       ->check(CLI::Range(0, 1024))
       ->type_name("N")
       ->capture_default_str();
-  c->add_flag("--force", flags->force, "replace what is there");
+  c->add_flag("--force", flags->force, "replace the file if it exists");
   c->add_flag("--quiet", flags->quiet, "print errors only");
   c->callback([flags, run, command] { *run = [flags, command] { return command(*flags); }; });
   return c;
@@ -37,35 +38,36 @@ CLI::App* AddGenerated(CLI::App* generate, const char* name, const char* help,
 void AddGenerateCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<GenerateFlags>();
   CLI::App* generate = app.add_subcommand(
-      "generate", "Makes data of any size, and says how good the best model of it is");
+      "generate",
+      "Generates data of any size, and shows the best score that a model can reach on it");
   generate->require_subcommand(1);
-  CLI::App* criteo =
-      AddGenerated(generate, "criteo", "Clicks in Criteo's format, by a factorisation machine",
-                   flags, run, GenerateCriteo);
-  criteo->add_option("--zipf", flags->zipf, "exponent of the words' frequencies")
+  CLI::App* criteo = AddGenerated(generate, "criteo",
+                                  "Clicks in Criteo's format, drawn from a factorisation machine",
+                                  flags, run, GenerateCriteo);
+  criteo->add_option("--zipf", flags->zipf, "Zipf exponent of the words' frequencies")
       ->type_name("S")
       ->capture_default_str();
   criteo
       ->add_option("--ids", flags->ids,
-                   "different words of the largest feature; the smallest has 3")
+                   "number of distinct words of the largest feature; the smallest has 3")
       ->type_name("N")
       ->capture_default_str();
-  CLI::App* ratings =
-      AddGenerated(generate, "ratings", "Ratings user,item,rating, by a factorisation", flags, run,
-                   GenerateRatings);
-  ratings->add_option("--zipf", flags->zipf, "exponent of the users' and items' frequencies")
+  CLI::App* ratings = AddGenerated(generate, "ratings",
+                                   "Ratings user,item,rating, drawn from a matrix factorisation",
+                                   flags, run, GenerateRatings);
+  ratings->add_option("--zipf", flags->zipf, "Zipf exponent of the users' and items' frequencies")
       ->type_name("S")
       ->capture_default_str();
-  ratings->add_option("--users", flags->users, "different users")
+  ratings->add_option("--users", flags->users, "number of distinct users")
       ->type_name("N")
       ->capture_default_str();
-  ratings->add_option("--items", flags->items, "different items")
+  ratings->add_option("--items", flags->items, "number of distinct items")
       ->type_name("N")
       ->capture_default_str();
-  ratings->add_option("--dim", flags->dim, "width of the vectors whose products count")
+  ratings->add_option("--dim", flags->dim, "dimension of the user and item vectors")
       ->type_name("N")
       ->capture_default_str();
-  ratings->add_option("--noise", flags->noise, "deviation of the noise")
+  ratings->add_option("--noise", flags->noise, "standard deviation of the noise")
       ->type_name("S")
       ->capture_default_str();
 }

@@ -40,7 +40,7 @@ int Help(CLI::App& app, const std::vector<std::string>& commands) {
 
 void AddHelpCommand(CLI::App& app, Run* run) {
   const auto commands = std::make_shared<std::vector<std::string>>();
-  CLI::App* c = app.add_subcommand("help", "Prints this, or what --help of a command prints");
+  CLI::App* c = app.add_subcommand("help", "Prints this help, or that of a command");
   c->add_option("COMMAND", *commands, "the command")->type_name("");
   c->callback([&app, commands, run] { *run = [&app, commands] { return Help(app, *commands); }; });
 }

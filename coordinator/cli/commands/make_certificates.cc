@@ -19,17 +19,17 @@ struct CertificateFlags {
 
 void AddMakeCertificatesCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<CertificateFlags>();
-  CLI::App* c =
-      app.add_subcommand("make-certificates",
-                         "Makes certificates for a cluster, which daemons and commands encrypt "
-                         "their connections with");
-  c->add_option("DIR", flags->directory, "for ca.crt, tls.crt and tls.key; none is replaced")
+  CLI::App* c = app.add_subcommand("make-certificates",
+                                   "Creates the certificates with which a cluster's daemons and "
+                                   "commands encrypt their connections");
+  c->add_option("DIR", flags->directory,
+                "directory for ca.crt, tls.crt and tls.key; existing files are not replaced")
       ->required()
       ->type_name("DIR");
-  c->add_option("--tls-name", flags->name, "the DNS name that they are for")
+  c->add_option("--tls-name", flags->name, "DNS name in the certificates")
       ->type_name("NAME")
       ->capture_default_str();
-  c->add_option("--days", flags->days, "how long they are good")
+  c->add_option("--days", flags->days, "number of days that the certificates are valid")
       ->check(CLI::Range(1, 36500))
       ->capture_default_str();
   c->callback([flags, run] {

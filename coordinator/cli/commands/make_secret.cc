@@ -11,8 +11,10 @@ namespace coxswain::cli {
 void AddMakeSecretCommand(CLI::App& app, Run* run) {
   const auto path = std::make_shared<std::string>();
   CLI::App* c = app.add_subcommand(
-      "make-secret", "Makes a file with a secret for a cluster, which daemons and commands read");
-  c->add_option("FILE", *path, "must not be there yet")->required()->type_name("FILE");
+      "make-secret", "Creates a file with the secret that a cluster's daemons and commands share");
+  c->add_option("FILE", *path, "the file to create; must not exist yet")
+      ->required()
+      ->type_name("FILE");
   c->callback([path, run] { *run = [path] { return MakeSecret(*path); }; });
 }
 

@@ -24,20 +24,22 @@ CLI::Option* Check(CLI::Option* option, double least, double most, const std::st
 
 void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
   c->add_option("--report", flags->report,
-                "write the report here as JSON, see docs/report.md; -: to stdout, and all else to "
-                "stderr")
+                "write the report to this file as JSON, see docs/report.md; -: to stdout, with all "
+                "other output on stderr")
       ->type_name("FILE");
   c->add_option("--model-dir", flags->model_dir,
-                "save the model here: in a new or empty directory, or in place of an older model")
+                "save the model in this directory, which is new or empty or holds an older model, "
+                "which is replaced")
       ->type_name("DIR");
-  c->add_flag("--model-slots", flags->model_slots,
-              "save what optimizers keep with the model, so that --init-from goes on with it");
+  c->add_flag(
+      "--model-slots", flags->model_slots,
+      "save the optimizers' slots with the model, so that --init-from can continue with them");
   c->add_option("--checkpoint-dir", flags->checkpoint_dir,
-                "write checkpoints here, over what the job says; a path that all parameter servers "
-                "can reach")
+                "write checkpoints to this directory, which all parameter servers must be able to "
+                "reach; overrides the job's")
       ->type_name("DIR");
   CheckSeconds(c->add_option("--checkpoint-every", flags->checkpoint_every,
-                             "time between two, over what the job says; 0: not by time"))
+                             "time between two checkpoints; overrides the job's; 0: not by time"))
       ->type_name("SECONDS");
 }
 
@@ -61,8 +63,7 @@ void AddJob(CLI::App* command, std::string* job) {
 void AddOverrides(CLI::App* command, std::vector<std::string>* overrides) {
   command
       ->add_option("--set", *overrides,
-                   "change a key of the job for this run, e.g. train.batch_size=256; may be given "
-                   "several times")
+                   "set a key of the job for this run, e.g. train.batch_size=256; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
@@ -72,11 +73,11 @@ void AddElsewhere(CLI::App* command, Where* where, const std::string& what) {
   CLI::Option* const cluster =
       group
           ->add_option("--cluster", where->cluster_file,
-                       "on the daemons of this cluster file, other ones than a running job's")
+                       "on the daemons of this cluster file, which no running job uses")
           ->type_name("FILE");
   group
       ->add_option("--local", where->local,
-                   "on processes of this machine: 2x3 for 2 parameter servers and 3 workers")
+                   "in processes on this machine: 2x3 for 2 parameter servers and 3 workers")
       ->type_name("PSxW");
   group->require_option(0, 1);
   AddCredentials(command, &where->credentials);
@@ -84,24 +85,23 @@ void AddElsewhere(CLI::App* command, Where* where, const std::string& what) {
 }
 
 void AddCredentials(CLI::App* command, net::CredentialOptions* credentials) {
-  auto* file = command->add_option(
-      "--secret-file", credentials->secret.file,
-      "the file with the secret of the cluster's daemons; else $COXSWAIN_SECRET_FILE, or "
-      "~/.config/coxswain/secret");
+  auto* file = command->add_option("--secret-file", credentials->secret.file,
+                                   "file with the secret of the cluster's daemons; default: "
+                                   "$COXSWAIN_SECRET_FILE, or ~/.config/coxswain/secret");
   file->type_name("FILE");
   command
       ->add_flag("--insecure", credentials->secret.insecure,
-                 "the daemons have no secret: whoever reaches them commands them")
+                 "the daemons have no secret: anyone who can reach them can control them")
       ->excludes(file);
   command
       ->add_option("--tls-dir", credentials->tls.directory,
-                   "connections are encrypted, as daemons with --tls-dir want it: the directory of "
-                   "ca.crt, tls.crt and tls.key; else $COXSWAIN_TLS_DIR")
+                   "encrypt connections, as daemons with --tls-dir require: the directory with "
+                   "ca.crt, tls.crt and tls.key; default: $COXSWAIN_TLS_DIR")
       ->type_name("DIR");
   command
-      ->add_option("--tls-name", credentials->tls.name,
-                   "the DNS name that certificates of the cluster have; else $COXSWAIN_TLS_NAME, "
-                   "or coxswain")
+      ->add_option(
+          "--tls-name", credentials->tls.name,
+          "DNS name in the cluster's certificates; default: $COXSWAIN_TLS_NAME, or coxswain")
       ->type_name("NAME");
 }
 
@@ -117,26 +117,26 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
                              "how long to wait for the cluster"))
       ->type_name("SECONDS")
       ->capture_default_str();
-  c->add_flag("--resume", flags->resume,
-              "go on from the newest good checkpoint; start anew where there is none yet");
-  c->add_option(
-       "--init-from", flags->init_from,
-       "begin with the values of this saved model (or checkpoint), with other data: values "
-       "that it knows keep their rows, see docs/warm-start.md")
+  c->add_flag(
+      "--resume", flags->resume,
+      "continue from the newest good checkpoint, or start from the beginning if there is none yet");
+  c->add_option("--init-from", flags->init_from,
+                "start from the weights of this saved model or checkpoint, with other data: values "
+                "that it knows keep their rows, see docs/warm-start.md")
       ->type_name("DIR");
   c->add_option("--init-map", flags->init_map,
-                "with --init-from: a feature, variable or beginning of variables' names is called "
-                "NEW in the job and OLD in the model; again for each")
+                "with --init-from: a feature, a variable or a prefix of variables is named NEW in "
+                "the job and OLD in the model; may be repeated")
       ->type_name("OLD=NEW")
       ->allow_extra_args(false);
   c->add_option("--init-slots", flags->init_slots,
-                "with --init-from: auto takes what optimizers keep where the source has it, none "
-                "begins anew")
+                "with --init-from: auto takes the optimizers' slots if the source has them, none "
+                "starts with new ones")
       ->check(CLI::IsMember({"auto", "none"}))
       ->type_name("WHICH")  // help lists the values itself
       ->capture_default_str();
   c->add_option("--chaos-dir", flags->chaos_dir,
-                "with --chaos: logs, checkpoints and reports of the run go here, and stay")
+                "with --chaos: keep logs, checkpoints and reports of the run in this directory")
       ->type_name("DIR");
   c->add_flag("--quiet", flags->quiet, "print errors only");
   c->callback([flags, run] { *run = [flags] { return Train(*flags); }; });

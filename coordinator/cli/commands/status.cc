@@ -19,7 +19,7 @@ struct StatusFlags {
 void AddStatusCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<StatusFlags>();
   CLI::App* c =
-      app.add_subcommand("status", "Shows who is in the cluster, who holds it and what runs");
+      app.add_subcommand("status", "Shows a cluster's tasks, which job holds it and what runs");
   c->add_option("--cluster", flags->cluster_file, "the cluster file")
       ->required()
       ->type_name("FILE");

@@ -17,12 +17,12 @@ struct ValidateFlags {
 
 void AddValidateCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<ValidateFlags>();
-  CLI::App* c =
-      app.add_subcommand("validate", "Checks a job file and the columns it names; trains nothing");
+  CLI::App* c = app.add_subcommand(
+      "validate", "Checks a job file and the columns that it names, without training");
   AddJob(c, &flags->job);
-  auto* all = c->add_flag("--data", flags->data,
-                          "read all of the data, as training would, and show what is in it");
-  c->add_flag("--no-data", flags->no_data, "check the job file alone, also where its data is not")
+  auto* all =
+      c->add_flag("--data", flags->data, "read all data, as training would, and summarise it");
+  c->add_flag("--no-data", flags->no_data, "check only the job file, even if its data is not there")
       ->excludes(all);
   AddOverrides(c, &flags->overrides);
   c->callback([flags, run] {

@@ -1,4 +1,4 @@
-// jsonl: an object a line.
+// jsonl: one object per line.
 //
 //   a number         {"prediction": 3.5}
 //   a probability    {"score": ..., "probability": ...}
@@ -84,7 +84,7 @@ void Append(const LineContent& content, const Scores& scores, int64_t row, int64
 
 const LineFormat& JsonLines() {
   static constexpr LineFormat kFormat = {
-      .name = "jsonl", .help = "an object a line", .append = Append};
+      .name = "jsonl", .help = "with one object per line", .append = Append};
   return kFormat;
 }
 
