@@ -201,45 +201,50 @@ void KeepFreedMemory() {
 }
 
 void AddFlags(const std::string& job, CLI::App* app, Flags* flags) {
-  app->add_option("--cluster", flags->cluster, "cluster file (YAML: worker and ps address lists)");
-  app->add_option("--task", flags->task, "this task's number in its list");
-  app->add_option("--port", flags->port, "listen on this port instead; 0 picks one and prints it");
+  app->add_option("--cluster", flags->cluster,
+                  "cluster file (YAML, with lists of worker and ps addresses)");
+  app->add_option("--task", flags->task, "index of this task in its list, from 0");
+  app->add_option("--port", flags->port,
+                  "listen on this port instead; 0 picks a free one and prints it");
   app->add_option("--host", flags->host,
                   "listen on this address (default: loopback, or all if the cluster file names "
                   "another host)");
   app->add_option("--threads", flags->threads, "compute threads (default: one per core)");
-  app->add_option("--gpus", flags->gpus,
-                  job == "worker"
-                      ? "auto (all there are), none, or numbers: 0,1; a device that is none for "
-                        "tests: fake (default: auto)"
-                      : "whose memory may have tables with `device: gpu`; used only if there are "
-                        "such: auto (all there are), none, numbers, or fake (default: auto)")
+  app->add_option(
+         "--gpus", flags->gpus,
+         job == "worker"
+             ? "GPUs to use: auto (all there are), none, or numbers such as 0,1; fake: a simulated "
+               "device, for tests (default: auto)"
+             : "GPUs whose memory may hold tables with `device: gpu`, used only if there are such "
+               "tables: auto (all there are), none, numbers such as 0,1, or fake (default: auto)")
       ->envname(device::kGpusVariable);
-  app->add_option("--log-level", flags->log_level, "debug, info, warning or error");
-  auto* secret = app->add_option(
-      "--secret-file", flags->secret.file,
-      "obey only who has this secret; else $COXSWAIN_SECRET_FILE, or ~/.config/coxswain/secret");
-  app->add_option("--secret-fd", flags->secret_fd, "read the secret from this open descriptor")
+  app->add_option("--log-level", flags->log_level,
+                  "minimum level of log messages: debug, info, warning or error");
+  auto* secret = app->add_option("--secret-file", flags->secret.file,
+                                 "accept commands only from those who have the secret in this file "
+                                 "(default: $COXSWAIN_SECRET_FILE, or ~/.config/coxswain/secret)");
+  app->add_option("--secret-fd", flags->secret_fd, "read the secret from this open file descriptor")
       ->excludes(secret);
-  app->add_flag("--insecure", flags->secret.insecure, "obey everybody who reaches the port")
+  app->add_flag("--insecure", flags->secret.insecure,
+                "accept commands from anyone who can reach the port")
       ->excludes(secret);
   app->add_option("--tls-dir", flags->tls.directory,
-                  "encrypt connections: the directory of ca.crt, tls.crt and tls.key; else "
-                  "$COXSWAIN_TLS_DIR");
-  app->add_option("--tls-name", flags->tls.name,
-                  "the DNS name that certificates of the cluster have; else $COXSWAIN_TLS_NAME, or "
-                  "coxswain");
-  app->add_option("--root", flags->roots,
-                  "read data and write checkpoints below this directory only; may be given several "
-                  "times (default: the working directory; on loopback everywhere)")
-      ->allow_extra_args(false);
+                  "encrypt connections: the directory with ca.crt, tls.crt and tls.key (default: "
+                  "$COXSWAIN_TLS_DIR)");
   app->add_option(
-      "--local-socket", flags->local_socket,
-      "no port: a socket of this name, for processes of this user on this machine alone");
+      "--tls-name", flags->tls.name,
+      "DNS name in the cluster's certificates (default: $COXSWAIN_TLS_NAME, or coxswain)");
+  app->add_option("--root", flags->roots,
+                  "read data and write checkpoints only below this directory; may be repeated "
+                  "(default: the working directory; on loopback, no restriction)")
+      ->allow_extra_args(false);
+  app->add_option("--local-socket", flags->local_socket,
+                  "instead of a port, listen on a socket of this name, for processes of this user "
+                  "on this machine only");
   app->add_flag("--exit-with-parent", flags->exit_with_parent, "end when the parent process ends");
   app->add_option("--incarnation", flags->incarnation,
-                  "a number for this start that no other start ever has, for programs that start "
-                  "daemons (default: a random one)");
+                  "a number that is unique to this start, for programs that start daemons "
+                  "(default: a random one)");
   app->set_version_flag("--version", std::string(kVersion));
 }
 
