@@ -18,20 +18,20 @@
 namespace {
 
 constexpr char kFooter[] =
-    "A cluster is a list of daemons, coxswain-ps and coxswain-worker, in a cluster file:\n"
+    "A cluster consists of daemons, coxswain-ps and coxswain-worker, listed in a cluster file:\n"
     "  ps: [host:port, ...]\n"
     "  worker: [host:port, ...]\n\n"
     "Exit codes:\n"
     "  0    done\n"
-    "  2    wrong usage, configuration or data, all that is found before training; an output that\n"
-    "       would cost a file; an evaluation of rows that may have been trained on\n"
+    "  2    wrong usage, configuration or data, found before training; an output that would\n"
+    "       overwrite a file; an evaluation of rows that may have been trained on\n"
     "  3    the job failed, or its model could not be saved where it should be; a promise was\n"
-    "       broken under --chaos; a file is damaged; a store does not answer\n"
+    "       broken under --chaos; a file is damaged; an object store does not answer\n"
     "  4    the cluster could not be reached in time, or another job holds it or the directory of\n"
     "       checkpoints\n"
     "  75   interrupted by Ctrl-C or SIGTERM after writing a checkpoint, or with --resume before\n"
-    "       it trained; --resume goes on\n"
-    "  130  interrupted by Ctrl-C or SIGTERM without checkpoints, or the second time";
+    "       it trained; --resume continues\n"
+    "  130  interrupted by Ctrl-C or SIGTERM without checkpoints, or a second time";
 
 // A path that is empty comes of a shell's variable that is not set. Taken for a flag that is not
 // given, it would cost what the user wanted to keep.

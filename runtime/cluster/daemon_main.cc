@@ -342,7 +342,7 @@ int DaemonMain(int argc, char** argv, const std::string& job, const DaemonFactor
   KeepFreedMemory();
   CLI::App app(
       absl::StrCat(job == "ps" ? "Keeps variables and embedding tables" : "Runs training steps",
-                   " for a Coxswain coordinator; waits for one, serves job after job."),
+                   " for a Coxswain coordinator; waits for one, and serves one job after another."),
       absl::StrCat("coxswain-", job));
   Flags flags;
   AddFlags(job, &app, &flags);

@@ -59,7 +59,7 @@ void AddServeCommand(CLI::App& app, Run* run) {
       ->type_name("N")
       ->capture_default_str();
   c->add_option("--request-seconds", flags->request_seconds,
-                "time limit for receiving a request, and for sending a response")
+                "time limit in seconds for receiving a request, and for sending a response")
       ->check(CLI::Range(1, 3600))
       ->type_name("S")
       ->capture_default_str();

@@ -28,7 +28,7 @@ void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
                 "other output on stderr")
       ->type_name("FILE");
   c->add_option("--model-dir", flags->model_dir,
-                "save the model in this directory, which is new or empty or holds an older model, "
+                "save the model in this directory: a new or empty one, or one with an older model, "
                 "which is replaced")
       ->type_name("DIR");
   c->add_flag(
