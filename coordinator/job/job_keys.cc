@@ -225,7 +225,7 @@ constexpr SchemaKey kLabelsKeys[] = {
         "classes is a task named `NAME-CLASS`, whose label is 1 if the class is in the list, else "
         "0; in task names, characters other than letters of any script, digits, `_` and `-` become "
         "`_`, and if several names are then the same, all but one get a number: `NAME-CLASS-2`"),
-    Field<proto::LabelSpec>(kString, "value_separator", "=with `classes`: a blank",
+    Field<proto::LabelSpec>(kString, "value_separator", "=with `classes`: a space",
                             "with `classes`: separator of the values of a field; lists of jsonl, "
                             "tfrecord, parquet and arrow need none"),
     Field<proto::LabelSpec>(
@@ -241,15 +241,16 @@ constexpr SchemaKey kLabelsKeys[] = {
 constexpr SchemaSection kLabels = {"labels[]", "", kLabelsKeys};
 
 constexpr SchemaKey kSplitKeys[] = {
-    Field<proto::SplitSpec>(kReal, "validation", "0",
-                            "fraction of the rows in the validation part, drawn by the seed or the "
-                            "latest, see `by`; for text: fraction of its words, in runs of 1,024")
+    Field<proto::SplitSpec>(
+        kReal, "validation", "0",
+        "fraction of the rows that form the validation part: drawn by the seed, or the latest "
+        "ones, see `by`; for text: fraction of its words, in runs of 1,024")
         .Into("validation_fraction")
         .Min(0)
         .Max(1),
-    Field<proto::SplitSpec>(
-        kReal, "test", "0",
-        "fraction of the rows in the test part, drawn by the seed or the latest, see `by`")
+    Field<proto::SplitSpec>(kReal, "test", "0",
+                            "fraction of the rows that form the test part: drawn by the seed, or "
+                            "the latest ones, see `by`")
         .Into("test_fraction")
         .Min(0)
         .Max(1),
@@ -457,9 +458,9 @@ constexpr SchemaKey kTrainKeys[] = {
         .Min(0),
     Key<&TrainSpec::on_error>(
         "on_error", "fail_fast",
-        "what a closure that fails by its own fault (bad data, a failing op) does: `fail_fast`: "
-        "ends the job at once; `collect`: ends it once the other closures of the epoch have run, "
-        "with all errors; `ignore`: it is skipped and counted"),
+        "what happens when a closure fails by its own fault (bad data, a failing op): `fail_fast`: "
+        "the job ends at once; `collect`: the job ends, with all errors, once the other closures "
+        "of the epoch have run; `ignore`: the closure is skipped and counted"),
     Key<&TrainSpec::early_stopping>("early_stopping", "",
                                     "end training when a metric no longer improves")
         .Of(&kStopping),
@@ -472,10 +473,10 @@ constexpr SchemaKey kTrainKeys[] = {
         .Of(&kConsistency),
     Key<&TrainSpec::deterministic>(
         "deterministic", "false",
-        "make the result the same to the bit, whatever the number of workers, which tasks are "
+        "make the result bitwise reproducible, whatever the number of workers, which tasks are "
         "killed and which are faster; requires updates in a fixed order (neither `hybrid` nor "
-        "microbatches with `async`), CPUs, and nothing in training that depends on the clock; a "
-        "job without these is refused"),
+        "microbatches with `async`), CPUs, and nothing in training that depends on the clock; "
+        "other jobs are refused"),
     Key<&TrainSpec::clip>(
         "clip", "",
         "clip each step's gradients, on its worker, before they are sent to parameter servers")
@@ -523,7 +524,7 @@ constexpr SchemaKey kEvaluateKeys[] = {
         .Max(kMostSteps),
     Key<&EvaluateSpec::every_seconds>("every_seconds", "",
                                       "seconds of training between such additional evaluations; "
-                                      "after an interruption the count goes on where it was")
+                                      "after an interruption the count continues where it stopped")
         .Above(0),
     Key<&EvaluateSpec::bootstrap>(
         "bootstrap", "0",
@@ -570,8 +571,8 @@ constexpr SchemaKey kPartitionerKeys[] = {
         .Max(kMostBytes),
     Key<&PartitionerSpec::max_shards>(
         "max_shards", "0",
-        "maximum number of shards; 0: one per parameter server, or, as long as shards then have at "
-        "least 16 MiB, one per thread of each")
+        "maximum number of shards; 0: one per parameter server, or up to one per thread of each as "
+        "long as shards have at least 16 MiB")
         .Only("min_size")
         .Min(0)
         .Max(kMostShards),
@@ -695,7 +696,7 @@ constexpr SchemaKey kFileKeys[] = {
     SchemaKey(kSection, "evaluate", "{}", "metrics, and when and on which data they are computed")
         .Of(&kEvaluate),
     SchemaKey(kSection, "parameter_servers", "{}",
-              "how parameter servers store tables and receive weights")
+              "how tables are sharded and stored, and in which data type dense weights are sent")
         .Of(&kParameterServers),
     SchemaKey(kSection, "checkpoint", "{}",
               "when checkpoints are written, and what is restored when a parameter server is lost")

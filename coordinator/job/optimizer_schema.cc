@@ -36,20 +36,21 @@ constexpr SchemaKey kScheduleKeys[] = {
         .Min(0),
     Field<proto::LearningRateSchedule>(
         kInt, "decay_steps", nullptr,
-        "number of steps in which the rate is multiplied by `decay_rate` once")
+        "number of steps over which the rate decays by the factor `decay_rate`")
         .Only("exponential_decay")
         .Min(1)
         .Max(kMostSteps),
-    Field<proto::LearningRateSchedule>(kReal, "decay_rate", nullptr,
-                                       "what the rate is multiplied by in each `decay_steps`")
+    Field<proto::LearningRateSchedule>(
+        kReal, "decay_rate", nullptr,
+        "factor by which the rate is multiplied over each `decay_steps` steps")
         .Only("exponential_decay")
         .Above(0),
     Field<proto::LearningRateSchedule>(
         kBool, "staircase", "false",
-        "the rate changes in one jump at the end of each `decay_steps`, instead of gradually")
+        "the rate drops at the end of each `decay_steps` steps, instead of gradually")
         .Only("exponential_decay"),
     Field<proto::LearningRateSchedule>(
-        kInt, "decay_steps", "=all steps of the training, from the warm-up's end on",
+        kInt, "decay_steps", "=all training steps after the warm-up",
         "number of steps until the rate reaches its final value, where it stays")
         .Only("cosine_decay linear_decay")
         .Min(1)

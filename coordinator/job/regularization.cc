@@ -23,7 +23,7 @@ constexpr SchemaSection kLayer = {"regularization.layers[]", "", kLayerKeys};
 
 constexpr SchemaKey kKeys[] = {
     Key<&DenseL2::kernels>("kernels", "=`optimizer.dense.l2`",
-                           "L2 penalty of the dense weights that inputs are multiplied by")
+                           "L2 penalty of all dense weights that multiply an input")
         .Min(0),
     Key<&DenseL2::biases>("biases", "=`optimizer.dense.l2`",
                           "L2 penalty of the other dense weights: biases of layers, and scales and "

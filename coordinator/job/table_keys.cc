@@ -13,8 +13,8 @@ using enum KeyType;
 
 constexpr SchemaKey kHashTableKeys[] = {
     Field<proto::HashTableSpec>(kInt, "min_count", "1",
-                                "number of the update at which an id gets its row; its gradients "
-                                "before that are dropped, and it reads as its initial values")
+                                "an id gets its row at its `min_count`-th update; until then its "
+                                "gradients are dropped, and it reads as its initial values")
         .Min(1)
         .Max(0x7fffffff),
     SchemaKey(kReal, "admission_probability", "1",
@@ -48,14 +48,14 @@ constexpr SchemaSection kHashTable = {"tables.NAME.hash_table", "", kHashTableKe
 constexpr SchemaKey kInitializerKeys[] = {
     Field<proto::InitializerSpec>(
         kChoice, "kind", nullptr,
-        "distribution of the initial values, each row depending on its id and the seed alone; "
+        "distribution of the initial values; each row depends only on its id and the seed; "
         "`truncated_normal` redraws values beyond two standard deviations; `glorot_uniform` is for "
         "tables with a vocabulary; `file`: rows are read from a file, by the values that they "
-        "stand for; other rows are initialised as without it")
+        "stand for, and other rows are initialised as if there were no `initializer`")
         .Choices("zeros ones constant uniform normal truncated_normal glorot_uniform file"),
     SchemaKey(kString, "path", nullptr,
-              "the file: `.safetensors`, `.npz`, or word2vec's text format, one word and its "
-              "numbers per line; relative to the job file")
+              "the file, in the format `.safetensors`, `.npz`, or word2vec's text format, one word "
+              "and its numbers per line; relative to the job file")
         .Only("file"),
     SchemaKey(kString, "words", "",
               "for a safetensors or npz file: a file with the value that each row stands for, one "

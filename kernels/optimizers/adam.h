@@ -77,8 +77,8 @@ struct AdamOptimizer : Adam {
   using Parameters = Adam;
   static constexpr char kKind[] = "adam";
   static constexpr char kHelp[] =
-      "moving average of the gradients, divided by the root of that of their squares; updates all "
-      "rows of a table in each step, which is expensive for large tables";
+      "scales steps by moving averages of the gradients and of their squares; updates all rows of "
+      "a table in each step, which is expensive for large tables";
   static constexpr bool kMovesAllRows = true;
   static OptimizerKeys<AdamOptimizer> Keys() { return AdamKeys<AdamOptimizer>(); }
   auto Slots() const { return std::array{OptimizerSlot{"m", 0}, OptimizerSlot{"v", 0}}; }

@@ -31,7 +31,7 @@ struct FtrlOptimizer : Ftrl {
     return {LearningRateKey<FtrlOptimizer>(),
             {"l1", &Ftrl::l1, AtLeast(0), "L1 penalty, which sets unimportant weights to 0"},
             {"learning_rate_power", &Ftrl::learning_rate_power, AtMost(0),
-             "power of the sum of squared gradients by which the learning rate is multiplied"},
+             "the learning rate is multiplied by the sum of squared gradients to this power"},
             {"initial_accumulator", &Ftrl::initial_accumulator, AtLeast(0),
              "initial value of the sum of squared gradients"},
             L2Key<FtrlOptimizer>()};

@@ -24,7 +24,7 @@ struct MomentumOptimizer : Momentum {
   static OptimizerKeys<MomentumOptimizer> Keys() {
     return {LearningRateKey<MomentumOptimizer>(),
             {"momentum", &Momentum::momentum, FromBelow(0, 1),
-             "momentum: fraction of the previous step that is added to the next"},
+             "fraction of the previous step that is carried over into the next"},
             {"nesterov", &Momentum::nesterov, "use Nesterov momentum"},
             L2Key<MomentumOptimizer>()};
   }

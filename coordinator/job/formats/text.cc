@@ -29,8 +29,8 @@ constexpr SchemaKey kKeys[] = {
         .Max(1),
     Field<TextOptions>(
         kInt, "window", "5",
-        "maximum context window: each word is paired with the 1 to `window` words on either side "
-        "of it, within the sentence; the number is drawn anew in each epoch")
+        "maximum size of the context window: each word is paired with 1 to this many words on "
+        "either side, within the sentence; the number is drawn anew in each epoch")
         .Min(1)
         .Max(100),
 };
