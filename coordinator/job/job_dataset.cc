@@ -326,14 +326,16 @@ void ReadDataset(const JobReader& reader) {
                                                              : proto::StreamOptions::AUTO);
   FormatOf(*reader.job).read(reader, view);
   ReadJoins(reader);
-  const bool libsvm = dataset->format() == "libsvm";
   if (dataset->query().empty()) return;
-  if (libsvm && dataset->query() != data::kLibsvmQuery) {
-    reader.Error("dataset.query", "of libsvm it is qid, what stands behind qid: in each line");
-  } else if (!libsvm && !FormatOf(*reader.job).has_columns) {
+  const JobFormat& format = FormatOf(*reader.job);
+  if (format.query != nullptr && dataset->query() != format.query) {
+    reader.Error("dataset.query",
+                 absl::StrCat("of ", format.name, " it is ", format.query, ", what stands behind ",
+                              format.query, ": in each line"));
+  } else if (format.query == nullptr && !format.has_columns) {
     reader.Error("dataset.query",
                  absl::StrCat("a ", dataset->format(), " data set has no columns"));
-  } else if (!libsvm) {
+  } else if (format.query == nullptr) {
     CheckColumn(reader, "dataset.query", dataset->query());
   }
 }

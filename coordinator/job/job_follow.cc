@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/model_kind.h"
 #include "runtime/data/spec_check.h"
@@ -41,7 +42,7 @@ void CheckKeys(const JobReader& reader, const SectionView& dataset) {
 
 void CheckFeatures(const JobReader& reader) {
   const proto::DatasetSpec& dataset = reader.job->dataset;
-  if (dataset.format() == "text") {
+  if (!FormatOf(*reader.job).has_rows) {
     reader.Error("dataset.follow",
                  "the words of a text are counted before training, so all of it has to be there; "
                  "wanted false");

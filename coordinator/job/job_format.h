@@ -31,6 +31,12 @@ struct JobFormat {
   bool lists_columns = true;   // files list their columns at the beginning
   // False: a plain text, which has no label, and from which only a validation part can be held out.
   bool has_rows = true;
+  // Not null: what `dataset.query` names in lines that have no columns.
+  const char* query = nullptr;
+  // Not null: how many rows the table of the format's own feature has at least, and the key that
+  // says so.
+  int64_t (*least_rows)(const proto::DatasetSpec& dataset) = nullptr;
+  const char* rows_key = "";
   Label label = Label::kColumn;
   const char* label_column = "";  // default for kColumn, if the job names none
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
@@ -230,9 +231,10 @@ std::string NotOnGpu(const JobSpec& job, const TableSpec& table) {
 // so.
 int64_t LeastRows(const JobSpec& job, const FeatureSpec& feature, std::string* key) {
   const std::string path = absl::StrCat("features.", feature.name(), ".");
-  if (job.dataset.format() == "libsvm") {
-    *key = "dataset.feature_count";
-    return job.dataset.libsvm_features();
+  const JobFormat& format = FormatOf(job);
+  if (format.least_rows != nullptr) {
+    *key = format.rows_key;
+    return format.least_rows(job.dataset);
   }
   if (feature.hash_buckets() > 0) {
     *key = path + "hash_buckets";

@@ -25,6 +25,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/data/data_format.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::predict {
@@ -160,7 +161,7 @@ void Predictor::UseJob(const std::string& directory, job::JobSpec job) {
 absl::StatusOr<proto::DatasetSpec> Predictor::MakeData(const std::string& row_format) {
   const std::string& of_job = job_.dataset.format();
   if (!row_format.empty() && of_job != row_format &&
-      (of_job == "libsvm" || of_job == "libffm" || of_job == "criteo")) {
+      !data::FormatOf(job_.dataset).names_columns()) {
     return absl::InvalidArgumentError(absl::StrCat("rows of a job of format ", of_job,
                                                    " have no columns that ", row_format,
                                                    " could name: they are wanted as ", of_job));

@@ -40,30 +40,12 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
   // Where nothing is said, rows come one after the other.
   const bool blocks = !data::FormatOf(spec).has_lines() && data::FormatOf(spec).has_blocks();
   const std::string wanted = !format.empty() ? format : blocks ? "csv" : spec.format();
-  if (wanted != spec.format()) {
-    spec.set_format(wanted);
-    if (wanted == "csv") {
-      spec.mutable_csv()->set_header(true);
-      spec.mutable_csv()->set_quoting(true);
-    }
-  }
-  // Asked for by name, a csv has a header also where the job's files have none.
-  if (format == "csv" && !spec.csv().header()) {
-    spec.mutable_csv()->set_header(true);
-    spec.mutable_csv()->clear_columns();
-    spec.mutable_csv()->clear_skip_lines();
-  }
-  if (wanted == "jsonl" && job.dataset.format() != wanted) {
-    // JSON lines have neither a header nor separators; missing_values still apply.
-    proto::CsvOptions options;
-    options.set_trim(spec.csv().trim());
-    *options.mutable_missing_values() = spec.csv().missing_values();
-    *spec.mutable_csv() = std::move(options);
-  }
+  const bool other = wanted != spec.format();
+  spec.set_format(wanted);
+  if (other || !format.empty()) data::FormatOf(spec).UseForRows(other, &spec);
   // What stands in the place of a label that is a text is not looked at, see RowReader::Create.
   const bool text = !spec.label().feature().empty() || spec.label().positive_values_size() > 0;
-  const bool in_line = spec.format() == "libsvm" || spec.format() == "libffm";
-  if (!text || !in_line) spec.clear_label();
+  if (!text || !data::FormatOf(spec).has_labels()) spec.clear_label();
   spec.clear_labels();
   spec.clear_query();
   spec.clear_split();

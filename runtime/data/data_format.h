@@ -67,6 +67,23 @@ class DataFormat {
   // False: a file is one long text, whose positions are examples. ReadText reads it into memory; as
   // rows it has its words, of which an index is made.
   virtual bool has_rows() const { return true; }
+  // Whether its columns have names by which rows in another format could be read in their place.
+  virtual bool names_columns() const { return true; }
+  // Whether a label stands in each row, whoever wants to know it.
+  virtual bool has_labels() const { return false; }
+  // The columns of a file whose first row this is, if the format alone says which; else none.
+  virtual std::vector<std::string> FixedColumns(absl::string_view first_row) const {
+    (void)first_row;
+    return {};
+  }
+  // Makes `spec`, whose format is this one, fit rows that are asked for in it to be predicted.
+  // `other`: the data set that the model was trained on was of another format.
+  virtual void UseForRows(bool other, proto::DatasetSpec* spec) const { (void)other, (void)spec; }
+  // Why the files of this data set cannot be read in blocks, as an error says it; empty: they can.
+  virtual std::string WhyNoBlocks(const proto::DatasetSpec& spec) const {
+    (void)spec;
+    return "";
+  }
   // False: its files can be read only from beginning to end.
   virtual bool has_blocks() const { return has_rows(); }
 

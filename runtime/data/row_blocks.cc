@@ -150,13 +150,8 @@ absl::Status RowBlocks::ReadHeader(const proto::DatasetSpec& spec) {
   while (WholeRows(csv_, text(), 1) == 0 && !input_->at_end()) RETURN_IF_ERROR(More());
   const size_t whole = WholeRows(csv_, text(), 1);
   const absl::string_view first = text().substr(0, whole > 0 ? whole : text().size());
-  if (spec.format() == kCriteoFormat) {
-    columns_ = CriteoColumns();
-    // Files to predict have no label, like the log's own test file.
-    const auto fields = std::count(first.begin(), first.end(), '\t') + 1;
-    if (fields + 1 == static_cast<int64_t>(columns_.size())) columns_.erase(columns_.begin());
-    return absl::OkStatus();
-  }
+  columns_ = FormatOf(spec).FixedColumns(first);
+  if (!columns_.empty()) return absl::OkStatus();
   CsvFormat format = CsvFormatOf(csv_);
   format.skip_lines = 0;  // already skipped
   ASSIGN_OR_RETURN(

@@ -109,6 +109,13 @@ TEST_CASE("comments keep to the width") {
         Strings{"runtime/base/a.cc:1: a comment of at most 100 columns, found 101"});
 }
 
+TEST_CASE("a data format that is compared by its name is found") {
+  const std::string begin = "bool IsText(const Spec& spec) { return spec.format() ";
+  CHECK(CheckSource("coordinator/predict/a.cc", begin + "== \"text\"; }\n").size() == 1);
+  CHECK(CheckSource("coordinator/predict/a.cc", begin + "!= \"text\"; }\n").size() == 1);
+  CHECK(CheckSource("coordinator/predict/a.cc", begin + "== other.format(); }\n").empty());
+}
+
 TEST_CASE("a type has a name of its own") {
   const std::string one = "namespace coxswain {\nstruct Row {\n};\n}  // namespace coxswain\n";
   CHECK(CheckTypeNames({{"ps_server/a.h", one}, {"coordinator/b.h", one}}) ==

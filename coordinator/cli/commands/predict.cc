@@ -35,8 +35,7 @@ void AddPredictCommand(CLI::App& app, Run* run) {
     formats.push_back(format->name);
     helps.push_back(absl::StrCat(format->name, " ", format->help));
   }
-  c->add_option("--format", flags->format,
-                "output format: " + absl::StrJoin(helps, "; "))
+  c->add_option("--format", flags->format, "output format: " + absl::StrJoin(helps, "; "))
       ->check(CLI::IsMember(formats))
       ->type_name("FORMAT")
       ->capture_default_str();

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/formats/job_formats.h"
 #include "coordinator/job/size_limits.h"
+#include "runtime/data/spec_check.h"
 
 namespace coxswain::job {
 namespace {
@@ -50,6 +51,8 @@ void ReadLibsvmFeature(const JobReader& reader) {
   if (views[0].Given("combiner")) feature->set_combiner(views[0].String("combiner"));
 }
 
+int64_t FeatureCount(const proto::DatasetSpec& dataset) { return dataset.libsvm_features(); }
+
 }  // namespace
 
 const JobFormat& LibsvmJobFormat() {
@@ -58,6 +61,9 @@ const JobFormat& LibsvmJobFormat() {
                                         .read = ReadLibsvm,
                                         .read_features = ReadLibsvmFeature,
                                         .has_columns = false,
+                                        .query = data::kLibsvmQuery,
+                                        .least_rows = FeatureCount,
+                                        .rows_key = "dataset.feature_count",
                                         .label = JobFormat::Label::kInLine};
   return kFormat;
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/size_limits.h"
@@ -62,7 +63,7 @@ class Word2Vec : public job::ModelSpec {
   std::string item() const override { return data::kWordFeature; }
 
   void Complete(const job::JobReader& reader) override {
-    if (reader.job->dataset.format() != "text") {
+    if (job::FormatOf(*reader.job).has_rows) {
       reader.Error("model.kind", "word2vec needs a text (dataset.format: text)");
       return;
     }

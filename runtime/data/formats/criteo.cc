@@ -1,4 +1,5 @@
 // criteo: Criteo's click logs, lines of 40 fields with tabs between them.
+#include <algorithm>
 #include <utility>
 
 #include "runtime/data/criteo.h"
@@ -11,6 +12,15 @@ namespace {
 class Criteo final : public DataFormat {
  public:
   const char* name() const override { return kCriteoFormat; }
+  bool names_columns() const override { return false; }
+
+  // Files to predict have no label, like the log's own test file.
+  std::vector<std::string> FixedColumns(absl::string_view first_row) const override {
+    std::vector<std::string> columns = CriteoColumns();
+    const auto fields = std::count(first_row.begin(), first_row.end(), '\t') + 1;
+    if (fields + 1 == static_cast<int64_t>(columns.size())) columns.erase(columns.begin());
+    return columns;
+  }
 
   void FillDefaults(proto::DatasetSpec* spec) const override {
     proto::CsvOptions csv;

@@ -23,6 +23,22 @@ class Csv final : public DataFormat {
         "data set: csv: wanted skip_lines of at least 0, found ", spec.csv().skip_lines()));
   }
 
+  // Asked for by name, a csv has a header also where the job's files have none.
+  void UseForRows(bool other, proto::DatasetSpec* spec) const override {
+    proto::CsvOptions* const csv = spec->mutable_csv();
+    if (other) csv->set_quoting(true);
+    if (!other && !csv->header()) {
+      csv->clear_columns();
+      csv->clear_skip_lines();
+    }
+    csv->set_header(true);
+  }
+
+  std::string WhyNoBlocks(const proto::DatasetSpec& spec) const override {
+    if (spec.csv().header() || !spec.csv().columns().empty()) return "";
+    return "dataset.columns: columns without names are counted in each file";
+  }
+
   absl::StatusOr<int64_t> FindRow(const proto::DatasetSpec& spec,
                                   absl::Span<const std::string> columns,
                                   const env::RandomAccessFile& file, int64_t known,

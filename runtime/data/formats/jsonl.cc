@@ -155,6 +155,15 @@ class Jsonl final : public DataFormat {
  public:
   const char* name() const override { return "jsonl"; }
 
+  // JSON lines have neither a header nor separators; missing_values still apply.
+  void UseForRows(bool other, proto::DatasetSpec* spec) const override {
+    if (!other) return;
+    proto::CsvOptions options;
+    options.set_trim(spec->csv().trim());
+    *options.mutable_missing_values() = spec->csv().missing_values();
+    *spec->mutable_csv() = std::move(options);
+  }
+
   absl::Status Read(const proto::DatasetSpec&, const std::string& path,
                     TableRows* rows) const override {
     ASSIGN_OR_RETURN(std::unique_ptr<LineReader> lines, LineReader::Open(path));

@@ -190,6 +190,8 @@ absl::Status FfmRows::Read() {
 class Libffm final : public DataFormat {
  public:
   const char* name() const override { return "libffm"; }
+  bool names_columns() const override { return false; }
+  bool has_labels() const override { return true; }
 
   absl::Status Check(const DatasetSpec& spec) const override {
     for (const proto::LabelSpec& label : spec.labels()) {

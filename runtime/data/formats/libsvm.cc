@@ -56,6 +56,8 @@ absl::Status ReadExamples(LibsvmReader* reader, bool query, TableRows* rows) {
 class Libsvm final : public DataFormat {
  public:
   const char* name() const override { return "libsvm"; }
+  bool names_columns() const override { return false; }
+  bool has_labels() const override { return true; }
 
   void FillDefaults(DatasetSpec* spec) const override {
     bool takes_features = false;

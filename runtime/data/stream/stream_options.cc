@@ -87,10 +87,7 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
   if (spec.has_known_items() && spec.followed()) {
     return "evaluate: what else a user has, with dataset.follow";
   }
-  if (spec.format() == "csv" && !spec.csv().header() && spec.csv().columns().empty()) {
-    return "dataset.columns: columns without names are counted in each file";
-  }
-  return "";
+  return FormatOf(spec).WhyNoBlocks(spec);
 }
 
 absl::StatusOr<bool> IsStreamed(const proto::DatasetSpec& spec) {
