@@ -142,7 +142,7 @@ TEST_CASE("predict: a model of several tasks says each of them, in csv and in JS
     fs::remove_all(saved.directory);
   }
   CHECK_THAT(std::string(FindLineFormat("xml").status().message()),
-             Contains("wanted one of csv, jsonl, found 'xml'"));
+             Contains("wanted one of csv, jsonl, found \"xml\""));
 }
 
 TEST_CASE("predict: a din says of a row and its history what its evaluation says", "[predict]") {
