@@ -53,7 +53,7 @@ void CheckDeterministic(const JobReader& reader);  // train.deterministic, when 
 void CheckFollow(const JobReader& reader);  // dataset.follow, once all else is read
 
 // Names of jobs, features and labels stand in keys, in names of metrics and in names of files.
-constexpr char kNameCharacters[] = "letters without accents, digits, '_' and '-'";
+constexpr char kNameCharacters[] = "ASCII letters, digits, '_' and '-'";
 // These, at least one.
 bool IsName(absl::string_view name);
 

@@ -377,8 +377,7 @@ absl::Status CheckNamedLabels(const DatasetSpec& spec) {
     // "label.weight" is that of the label without a name.
     if (!IsPlainName(label.name()) || label.name() == "weight") {
       return Invalid(
-          "labels: wanted a name of letters without accents, digits, '_' and '-' other than "
-          "'weight', ",
+          "labels: wanted a name of ASCII letters, digits, '_' and '-' other than 'weight', ",
           "found ", Quoted(label.name()));
     }
     if (!seen.insert(label.name()).second) {

@@ -409,7 +409,7 @@ TEST_CASE("keys of a model on columns that contradict each other are errors") {
        {"loss.kind=softmax_cross_entropy",
         "loss.kind: softmax_cross_entropy is not for a wide_deep; it has: sigmoid_cross_entropy, "
         "hinge, focal, mse, mae, huber, lambdarank, listnet"},
-       {"name=a b", "name: wanted letters without accents, digits, '_' and '-'; found 'a b'"}});
+       {"name=a b", "name: wanted ASCII letters, digits, '_' and '-'; found 'a b'"}});
 }
 
 TEST_CASE("flags that cannot be applied are told with the flag") {

@@ -51,11 +51,11 @@ TEST_CASE("labels and features: their names have no accents, and their columns m
   const std::string labels =
       "labels:\n  - {name: käufe, column: käufe}\n  - {name: b, column: c}\n";
   CHECK_THAT(ErrorOf(Text(labels)),
-             Contains("labels.käufe: wanted a name of letters without accents, digits, '_' and '-' "
+             Contains("labels.käufe: wanted a name of ASCII letters, digits, '_' and '-' "
                       "other than 'weight'; found 'käufe'"));
   const std::string file = absl::StrReplaceAll(Text(kTwo), {{"name: age", "name: größe"}});
   CHECK_THAT(ErrorOf(file),
-             Contains("features.größe: wanted a name of letters without accents, digits, '_' and "
+             Contains("features.größe: wanted a name of ASCII letters, digits, '_' and "
                       "'-' other than 'label' and 'known'; found 'größe'; a column may have any "
                       "name: {name: NAME, column: \"größe\"}"));
   const auto named = ParseJob(
