@@ -65,7 +65,7 @@ TEST_CASE("labels: what is wrong is told by the file's line, or by the label's n
   spec.mutable_labels(0)->set_column("y");
   for (const char* bad : {"", "weight", "a.b", "a b"}) {
     spec.mutable_labels(0)->set_name(bad);
-    CHECK_THAT(LoadError(spec), Contains("labels: wanted a name of letters"));
+    CHECK_THAT(LoadError(spec), Contains("labels: wanted a name of ASCII letters"));
   }
   spec.mutable_labels(0)->set_name("click");
   AddLabel(&spec, "click", "n");
