@@ -234,7 +234,7 @@ Status LaunchBlocks(const Queue&, int64_t items, size_t shared_bytes, const Kern
 constexpr int kInFlight = 4;
 constexpr int64_t kTile = int64_t{kThreads} * kInFlight;
 
-inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+COX_BOTH int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <typename T, typename F>
 struct FillTile {

@@ -70,12 +70,11 @@ struct ReduceTallColumns {
   static constexpr int kShare = kThreads / kColumns;
   ReduceStep<R, T, In, Out> step;
 
-  int64_t groups() const { return CeilDiv(step.inner, kColumns); }
+  COX_BOTH int64_t groups() const { return CeilDiv(step.inner, kColumns); }
 
   COX_DEVICE void operator()(const Block& block, int64_t item) const {
     using Acc = typename R::Acc;
-    const int64_t across = (step.inner + kColumns - 1) / kColumns;
-    const int64_t first_column = item % across * kColumns, row = item / across;
+    const int64_t first_column = item % groups() * kColumns, row = item / groups();
     const int64_t first = row % step.parts * step.length;
     const int64_t last = first + step.length < step.middle ? first + step.length : step.middle;
     const In* const x = step.x + row / step.parts * step.middle * step.inner;

@@ -6,14 +6,13 @@
 // contraction to multiply-adds, so that updates give the CPU's bits (optimizer_rules.h).
 #include "kernels/cuda/op_list.h"
 #include "kernels/cuda/optimizer_rules.h"
+#include "kernels/cuda/pack.h"
 
 namespace coxswain::cuda {
 namespace {
 
 template <int kSize>
-struct alignas(kSize * sizeof(float)) Chunk {
-  float values[kSize];
-};
+using Chunk = Pack<float, kSize>;
 
 // Places of rows in a block, and the columns of each. Numbers of columns are in chunks.
 struct PlacedRows {
@@ -143,18 +142,18 @@ struct ApplyToChunk {
     COX_UNROLL
     for (int p = 0; p <= Rule::kSlots; ++p) parts[p] = block[at + p * rows.width];
     COX_UNROLL
-    for (int e = 0; e < kSize; ++e) Update(local, g.values[e], e, parts);
+    for (int e = 0; e < kSize; ++e) Update(local, g.of[e], e, parts);
     COX_UNROLL
     for (int p = 0; p <= Rule::kSlots; ++p) block[at + p * rows.width] = parts[p];
   }
 
   COX_DEVICE static void Update(const Rule& rule, float g, int e, T* parts) {
     if constexpr (Rule::kSlots == 0) {
-      rule(g, parts[0].values[e]);
+      rule(g, parts[0].of[e]);
     } else if constexpr (Rule::kSlots == 1) {
-      rule(g, parts[0].values[e], parts[1].values[e]);
+      rule(g, parts[0].of[e], parts[1].of[e]);
     } else {
-      rule(g, parts[0].values[e], parts[1].values[e], parts[2].values[e]);
+      rule(g, parts[0].of[e], parts[1].of[e], parts[2].of[e]);
     }
   }
 };
