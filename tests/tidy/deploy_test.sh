@@ -88,6 +88,12 @@ if [[ $1 == make-secret ]]; then
 fi
 echo $$ >"$FAKE/job.pid"
 echo "$*" >"$FAKE/args"
+# A job does nothing before its daemons are there; one that ended earlier would end them unstarted.
+for _ in {1..600}; do
+  started=("$FAKE"/coxswain-*.args)
+  ((${#started[@]} < SLURM_NTASKS)) || break
+  sleep 0.1
+done
 [[ -n ${FAKE_WAITS:-} ]] || exit "${FAKE_CODE:-0}"
 sleep 600 &
 trap 'kill %1; exit 75' TERM
