@@ -24,14 +24,14 @@ using optimizer_internal::Sweep;
 class Optimizer::Loops {
  public:
   virtual ~Loops() = default;
-  virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids,
-                   int64_t n, const float* gradient) const = 0;
-  virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids,
-                   int64_t n, const double* gradient) const = 0;
-  virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block,
-                   const Sweep<float>& sweep) const = 0;
-  virtual void Run(const kernels::OptimizerStep& step, const RowBlock& block,
-                   const Sweep<double>& sweep) const = 0;
+  virtual int64_t Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids,
+                      int64_t n, const float* gradient) const = 0;
+  virtual int64_t Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids,
+                      int64_t n, const double* gradient) const = 0;
+  virtual int64_t Run(const kernels::OptimizerStep& step, const RowBlock& block,
+                      const Sweep<float>& sweep) const = 0;
+  virtual int64_t Run(const kernels::OptimizerStep& step, const RowBlock& block,
+                      const Sweep<double>& sweep) const = 0;
   virtual std::vector<float> RuleNumbers(const kernels::OptimizerStep& step) const = 0;
 };
 
@@ -40,21 +40,21 @@ class Optimizer::LoopsOf final : public Loops {
  public:
   explicit LoopsOf(const O& optimizer) : optimizer_(optimizer) {}
 
-  void Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids, int64_t n,
-           const float* gradient) const override {
-    optimizer_internal::RunRows<O, float>(optimizer_, step, block, ids, n, gradient);
+  int64_t Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids,
+              int64_t n, const float* gradient) const override {
+    return optimizer_internal::RunRows<O, float>(optimizer_, step, block, ids, n, gradient);
   }
-  void Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids, int64_t n,
-           const double* gradient) const override {
-    optimizer_internal::RunRows<O, double>(optimizer_, step, block, ids, n, gradient);
+  int64_t Run(const kernels::OptimizerStep& step, const RowBlock& block, const int64_t* ids,
+              int64_t n, const double* gradient) const override {
+    return optimizer_internal::RunRows<O, double>(optimizer_, step, block, ids, n, gradient);
   }
-  void Run(const kernels::OptimizerStep& step, const RowBlock& block,
-           const Sweep<float>& sweep) const override {
-    optimizer_internal::RunSweep<O, float>(optimizer_, step, block, sweep);
+  int64_t Run(const kernels::OptimizerStep& step, const RowBlock& block,
+              const Sweep<float>& sweep) const override {
+    return optimizer_internal::RunSweep<O, float>(optimizer_, step, block, sweep);
   }
-  void Run(const kernels::OptimizerStep& step, const RowBlock& block,
-           const Sweep<double>& sweep) const override {
-    optimizer_internal::RunSweep<O, double>(optimizer_, step, block, sweep);
+  int64_t Run(const kernels::OptimizerStep& step, const RowBlock& block,
+              const Sweep<double>& sweep) const override {
+    return optimizer_internal::RunSweep<O, double>(optimizer_, step, block, sweep);
   }
   std::vector<float> RuleNumbers(const kernels::OptimizerStep& step) const override {
     const auto rule = optimizer_.template RuleOf<float>(step);
@@ -121,20 +121,21 @@ kernels::OptimizerStep Optimizer::StepOf(int64_t t, int64_t staleness, double ra
 }
 
 template <typename T>
-void Optimizer::Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient,
-                      int64_t t, int64_t staleness, double rate) const {
+int64_t Optimizer::Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient,
+                         int64_t t, int64_t staleness, double rate) const {
   COX_CHECK(!none(), "a gradient for a shard without an optimizer");
-  loops_->Run(StepOf(t, staleness, rate), block, ids, n, gradient);
+  return loops_->Run(StepOf(t, staleness, rate), block, ids, n, gradient);
 }
 
 template <typename T>
-void Optimizer::ApplyToAll(const RowBlock& block, int64_t rows,
-                           absl::Span<const RowGradient<T>> named, int64_t t, int64_t staleness,
-                           double rate) const {
+int64_t Optimizer::ApplyToAll(const RowBlock& block, int64_t rows,
+                              absl::Span<const RowGradient<T>> named, int64_t t, int64_t staleness,
+                              double rate) const {
   COX_CHECK(SparseMovesAllRows(), name());
   const std::vector<T> zeros(static_cast<size_t>(block.width));
-  loops_->Run(StepOf(t, staleness, rate), block,
-              Sweep<T>{rows, named.data(), static_cast<int64_t>(named.size()), zeros.data()});
+  return loops_->Run(
+      StepOf(t, staleness, rate), block,
+      Sweep<T>{rows, named.data(), static_cast<int64_t>(named.size()), zeros.data()});
 }
 
 std::vector<float> Optimizer::RuleNumbers(int64_t t, int64_t staleness, double rate) const {
@@ -147,16 +148,16 @@ void Optimizer::Add(const RowBlock& block, const int64_t* ids, int64_t n, const 
   optimizer_internal::RunAdd(block, ids, n, values);
 }
 
-template void Optimizer::Apply<float>(const RowBlock&, const int64_t*, int64_t, const float*,
-                                      int64_t, int64_t, double) const;
-template void Optimizer::Apply<double>(const RowBlock&, const int64_t*, int64_t, const double*,
-                                       int64_t, int64_t, double) const;
-template void Optimizer::ApplyToAll<float>(const RowBlock&, int64_t,
-                                           absl::Span<const RowGradient<float>>, int64_t, int64_t,
-                                           double) const;
-template void Optimizer::ApplyToAll<double>(const RowBlock&, int64_t,
-                                            absl::Span<const RowGradient<double>>, int64_t, int64_t,
-                                            double) const;
+template int64_t Optimizer::Apply<float>(const RowBlock&, const int64_t*, int64_t, const float*,
+                                         int64_t, int64_t, double) const;
+template int64_t Optimizer::Apply<double>(const RowBlock&, const int64_t*, int64_t, const double*,
+                                          int64_t, int64_t, double) const;
+template int64_t Optimizer::ApplyToAll<float>(const RowBlock&, int64_t,
+                                              absl::Span<const RowGradient<float>>, int64_t,
+                                              int64_t, double) const;
+template int64_t Optimizer::ApplyToAll<double>(const RowBlock&, int64_t,
+                                               absl::Span<const RowGradient<double>>, int64_t,
+                                               int64_t, double) const;
 template void Optimizer::Add<float>(const RowBlock&, const int64_t*, int64_t, const float*);
 template void Optimizer::Add<double>(const RowBlock&, const int64_t*, int64_t, const double*);
 

@@ -65,16 +65,17 @@ class Optimizer {
   // `ids` is null; an id that comes twice is applied twice, in order. The caller has checked the
   // ids. `t`, the number of this update of the shard, is >= 1. `staleness` of the gradient: see
   // staleness.h. The learning rate is multiplied by `rate`. T: float or double. Not for none.
+  // Returns how many of the rows had changed since block.since; of those that come twice, once.
   template <typename T>
-  void Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient, int64_t t,
-             int64_t staleness = 0, double rate = 1) const;
+  int64_t Apply(const RowBlock& block, const int64_t* ids, int64_t n, const T* gradient, int64_t t,
+                int64_t staleness = 0, double rate = 1) const;
 
   // For SparseMovesAllRows: all of the block's `rows` take a gradient, most of them zeros. `named`
   // has the other gradients, by ascending row, no row twice; see SummedRows. Rows that may have
-  // changed are marked as touched.
+  // changed are marked as touched. Returns how many of the named rows had changed since block.since.
   template <typename T>
-  void ApplyToAll(const RowBlock& block, int64_t rows, absl::Span<const RowGradient<T>> named,
-                  int64_t t, int64_t staleness = 0, double rate = 1) const;
+  int64_t ApplyToAll(const RowBlock& block, int64_t rows, absl::Span<const RowGradient<T>> named,
+                     int64_t t, int64_t staleness = 0, double rate = 1) const;
 
   // The bytes of the rule with which Apply<float> would run, for kernels/row_block_ops.cc. Not for
   // none.

@@ -9,28 +9,31 @@ namespace {
 // The clones are called from this file only: GCC and Clang 14 name their entries differently. The
 // optimizer is there to tell apart those that share a rule. The rule is copied into registers:
 // stores to rows cannot change it.
-#define COX_DEFINE_LOOP(O, T)                                                                \
-  COX_MULTIVERSION void Clones(const O*, const O::Rule<T>& rule, const RowBlock& block,      \
-                               const int64_t* ids, int64_t n, const T* gradient) {           \
-    const O::Rule<T> local = rule;                                                           \
-    const RowBlock rows = block;                                                             \
-    UpdateRowsByRule<T>(local, rows, ids, n, gradient);                                      \
-  }                                                                                          \
-  COX_MULTIVERSION void SweepClones(const O*, const O::Rule<T>& rule, const RowBlock& block, \
-                                    const Sweep<T>& sweep) {                                 \
-    SweepRows<O, T>(rule, block, sweep);                                                     \
+#define COX_DEFINE_LOOP(O, T)                                                                   \
+  COX_MULTIVERSION int64_t Clones(const O*, const O::Rule<T>& rule, const RowBlock& block,      \
+                                  const int64_t* ids, int64_t n, const T* gradient) {           \
+    const O::Rule<T> local = rule;                                                              \
+    const RowBlock rows = block;                                                                \
+    return UpdateRowsByRule<T>(local, rows, ids, n, gradient);                                  \
+  }                                                                                             \
+  COX_MULTIVERSION int64_t SweepClones(const O*, const O::Rule<T>& rule, const RowBlock& block, \
+                                       const Sweep<T>& sweep) {                                 \
+    return SweepRows<O, T>(rule, block, sweep);                                                 \
   }
 #define COX_DEFINE_LOOPS(O) \
   COX_DEFINE_LOOP(O, float) \
   COX_DEFINE_LOOP(O, double)
 
 template <typename O, typename T, typename Rule>
-COX_ALWAYS_INLINE void SweepRows(const Rule& rule, const RowBlock& block, const Sweep<T>& sweep) {
+COX_ALWAYS_INLINE int64_t SweepRows(const Rule& rule, const RowBlock& block,
+                                    const Sweep<T>& sweep) {
   if constexpr (kMovesAllRows<O>) {
     const Rule local = rule;
     const RowBlock rows = block;
     const Sweep<T> which = sweep;
-    UpdateRowsByRule<T>(local, rows, which);
+    return UpdateRowsByRule<T>(local, rows, which);
+  } else {
+    return 0;
   }
 }
 
@@ -48,15 +51,15 @@ COX_DEFINE_ADD(double)
 }  // namespace
 
 template <typename O, typename T>
-void RunRows(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
-             const int64_t* ids, int64_t n, const T* gradient) {
-  Clones(&optimizer, optimizer.template RuleOf<T>(step), block, ids, n, gradient);
+int64_t RunRows(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
+                const int64_t* ids, int64_t n, const T* gradient) {
+  return Clones(&optimizer, optimizer.template RuleOf<T>(step), block, ids, n, gradient);
 }
 
 template <typename O, typename T>
-void RunSweep(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
-              const Sweep<T>& sweep) {
-  SweepClones(&optimizer, optimizer.template RuleOf<T>(step), block, sweep);
+int64_t RunSweep(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
+                 const Sweep<T>& sweep) {
+  return SweepClones(&optimizer, optimizer.template RuleOf<T>(step), block, sweep);
 }
 
 template <typename T>
@@ -64,11 +67,11 @@ void RunAdd(const RowBlock& block, const int64_t* ids, int64_t n, const T* value
   AddClones(block, ids, n, values);
 }
 
-#define COX_EXPORT_LOOP(O, T)                                                            \
-  template void RunRows<O, T>(const O&, const kernels::OptimizerStep&, const RowBlock&,  \
-                              const int64_t*, int64_t, const T*);                        \
-  template void RunSweep<O, T>(const O&, const kernels::OptimizerStep&, const RowBlock&, \
-                               const Sweep<T>&);
+#define COX_EXPORT_LOOP(O, T)                                                               \
+  template int64_t RunRows<O, T>(const O&, const kernels::OptimizerStep&, const RowBlock&,  \
+                                 const int64_t*, int64_t, const T*);                        \
+  template int64_t RunSweep<O, T>(const O&, const kernels::OptimizerStep&, const RowBlock&, \
+                                  const Sweep<T>&);
 #define COX_EXPORT_LOOPS(O) \
   COX_EXPORT_LOOP(O, float) \
   COX_EXPORT_LOOP(O, double)

@@ -32,13 +32,13 @@ struct Sweep {
 
 // See Optimizer::Apply. Defined for every optimizer of the list with T float and double.
 template <typename O, typename T>
-void RunRows(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
-             const int64_t* ids, int64_t n, const T* gradient);
+int64_t RunRows(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
+                const int64_t* ids, int64_t n, const T* gradient);
 
 // See Optimizer::ApplyToAll. Defined as above; does nothing where !kMovesAllRows<O>.
 template <typename O, typename T>
-void RunSweep(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
-              const Sweep<T>& sweep);
+int64_t RunSweep(const O& optimizer, const kernels::OptimizerStep& step, const RowBlock& block,
+                 const Sweep<T>& sweep);
 
 // See Optimizer::Add.
 template <typename T>

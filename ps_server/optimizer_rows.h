@@ -147,8 +147,9 @@ COX_ALWAYS_INLINE void UpdateElementsOf(const Rule& rule, const RowBlock& block,
   }
 }
 
+// Returns whether the row had changed since block.since.
 template <typename T, typename W, typename Rule>
-COX_ALWAYS_INLINE void UpdateRow(const Rule& rule, const RowBlock& block, int64_t row,
+COX_ALWAYS_INLINE bool UpdateRow(const Rule& rule, const RowBlock& block, int64_t row,
                                  int64_t width, const T* g) {
   if constexpr (kPerRow<Rule, T>) {
     const W* w = reinterpret_cast<const W*>(block.parts[0].Row(row));
@@ -158,9 +159,8 @@ COX_ALWAYS_INLINE void UpdateRow(const Rule& rule, const RowBlock& block, int64_
   } else {
     UpdateElementsOf<T, W>(rule, block, row, width, g);
   }
-  if (block.touched.data != nullptr) {
-    std::memcpy(block.touched.Row(row), &block.number, sizeof(block.number));
-  }
+  return block.touched.data != nullptr &&
+         TouchRow(block.touched.Row(row), block.number, block.since);
 }
 
 template <typename T, typename W, typename Rule>
@@ -182,18 +182,20 @@ COX_ALWAYS_INLINE void PrefetchRow(const RowBlock& block, int64_t row, int64_t w
 constexpr int64_t kPrefetchAhead = 8;
 
 template <typename T, typename W, typename Rule>
-COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock& block, const int64_t* ids,
-                                  int64_t n, const T* gradient, int64_t width) {
+COX_ALWAYS_INLINE int64_t UpdateRows(const Rule& rule, const RowBlock& block, const int64_t* ids,
+                                     int64_t n, const T* gradient, int64_t width) {
+  int64_t changed = 0;
   if (ids == nullptr) {
     for (int64_t i = 0; i < n; ++i) {
-      UpdateRow<T, W>(rule, block, i, width, gradient + i * width);
+      changed += UpdateRow<T, W>(rule, block, i, width, gradient + i * width);
     }
-    return;
+    return changed;
   }
   for (int64_t i = 0; i < n; ++i) {
     if (i + kPrefetchAhead < n) PrefetchRow<T, W, Rule>(block, ids[i + kPrefetchAhead], width);
-    UpdateRow<T, W>(rule, block, ids[i], width, gradient + i * width);
+    changed += UpdateRow<T, W>(rule, block, ids[i], width, gradient + i * width);
   }
+  return changed;
 }
 
 // Whether a gradient of zero would not change the row: it is a free place, or no update has ever
@@ -210,23 +212,24 @@ COX_ALWAYS_INLINE bool IsAtRest(const Rule& rule, const RowBlock& block, int64_t
 }
 
 template <typename T, typename W, typename Rule>
-COX_ALWAYS_INLINE void UpdateRows(const Rule& rule, const RowBlock& block, const Sweep<T>& sweep,
-                                  int64_t width) {
-  int64_t next = 0;
+COX_ALWAYS_INLINE int64_t UpdateRows(const Rule& rule, const RowBlock& block, const Sweep<T>& sweep,
+                                     int64_t width) {
+  int64_t next = 0, changed = 0;
   for (int64_t row = 0; row < sweep.rows; ++row) {
     if (next < sweep.n && sweep.named[next].row == row) {
-      UpdateRow<T, W>(rule, block, row, width, sweep.named[next++].values);
+      changed += UpdateRow<T, W>(rule, block, row, width, sweep.named[next++].values);
     } else if (!IsAtRest(rule, block, row)) {
       UpdateRow<T, W>(rule, block, row, width, sweep.zeros);
     }
   }
+  return changed;
 }
 
 // Dispatches on common widths as constants, so that the row loop is unrolled without prologue and
 // tail. `rows`: the rows and their gradients, as UpdateRows takes them.
 template <typename T, typename W, typename Rule, typename... Rows>
-COX_ALWAYS_INLINE void UpdateRowsOfWidth(const Rule& rule, const RowBlock& block,
-                                         const Rows&... rows) {
+COX_ALWAYS_INLINE int64_t UpdateRowsOfWidth(const Rule& rule, const RowBlock& block,
+                                            const Rows&... rows) {
   switch (block.width) {
     case 8:
       return UpdateRows<T, W>(rule, block, rows..., 8);
@@ -242,14 +245,14 @@ COX_ALWAYS_INLINE void UpdateRowsOfWidth(const Rule& rule, const RowBlock& block
 }
 
 template <typename T, typename Rule, typename... Rows>
-COX_ALWAYS_INLINE void UpdateRowsOfType(const Rule& rule, const RowBlock& block,
-                                        const Rows&... rows) {
+COX_ALWAYS_INLINE int64_t UpdateRowsOfType(const Rule& rule, const RowBlock& block,
+                                           const Rows&... rows) {
   if constexpr (std::is_same_v<T, float>) {
     if (block.weights == DType::kBF16) {
       return UpdateRowsOfWidth<T, BFloat16>(rule, block, rows...);
     }
   }
-  UpdateRowsOfWidth<T, T>(rule, block, rows...);
+  return UpdateRowsOfWidth<T, T>(rule, block, rows...);
 }
 
 struct TakesAnyRule {
@@ -260,14 +263,16 @@ struct TakesAnyRule {
 // An optimizer may have several rules, of which its parameters choose one: there is a loop for
 // each.
 template <typename T, typename Rule, typename... Rows>
-COX_ALWAYS_INLINE void UpdateRowsByRule(const Rule& rule, const RowBlock& block,
-                                        const Rows&... rows) {
+COX_ALWAYS_INLINE int64_t UpdateRowsByRule(const Rule& rule, const RowBlock& block,
+                                           const Rows&... rows) {
   if constexpr (requires { rule.Choose(TakesAnyRule{}); }) {
+    int64_t changed = 0;
     rule.Choose([&](const auto& chosen) __attribute__((always_inline)) {
-      UpdateRowsOfType<T>(chosen, block, rows...);
+      changed = UpdateRowsOfType<T>(chosen, block, rows...);
     });
+    return changed;
   } else {
-    UpdateRowsOfType<T>(rule, block, rows...);
+    return UpdateRowsOfType<T>(rule, block, rows...);
   }
 }
 

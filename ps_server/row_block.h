@@ -4,8 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 
 #include "coxswain/tensor.h"
+#include "runtime/base/multiversion.h"
 
 namespace coxswain::ps {
 
@@ -42,10 +45,21 @@ struct RowBlock {
   // Tables: an i64 per row that is set to `number`. Null: not recorded.
   PartPlace touched{};
   int64_t number = 0;  // of the update
+  // Rows that an update after this one has touched before are counted.
+  int64_t since = std::numeric_limits<int64_t>::max();
   // Hash tables: an i32 per row, 0 for a free place.
   PartPlace counts{};
   Bf16Rounding rounding{};
 };
+
+// Marks a row as touched by update `number`. `touched`: its i64. Returns whether an update after
+// `since` and before this one had touched it.
+COX_ALWAYS_INLINE bool TouchRow(char* touched, int64_t number, int64_t since) {
+  int64_t last;
+  std::memcpy(&last, touched, sizeof(last));
+  std::memcpy(touched, &number, sizeof(number));
+  return (last > since) & (last < number);
+}
 
 // A gradient of one row.
 template <typename T>

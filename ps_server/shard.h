@@ -189,7 +189,7 @@ class Shard {
   absl::Status WriteOnGpu(absl::Span<const int64_t> rows, int part, const char* from);
   absl::Status ReadFromGpu(int64_t begin, int64_t n, int part, char* to) const;
   absl::Status CheckGpuUpdate(const graph::Update& update) const;
-  void ApplyOnGpu(const graph::Update& update, const Numbers& at);
+  int64_t ApplyOnGpu(const graph::Update& update, const Numbers& at);
 
   // Of a table. Errors: ResourceExhausted.
   absl::Status CheckRowCount() const;
@@ -197,8 +197,6 @@ class Shard {
   void FillParts();
   void FillWeights(const Initializer& initializer);
   PartPlace Place(int part) const;
-  // How many of the rows the last `updates` updates have changed.
-  int64_t CountChanged(const int64_t* ids, int64_t n, int64_t updates) const;
   // Records that the update after applied() has changed the rows.
   void Touch(const int64_t* ids, int64_t n);
   void TouchRange(int64_t begin, int64_t n);
@@ -214,8 +212,11 @@ class Shard {
   absl::Status WritePlaces(absl::Span<const int64_t> rows, int part, const char* from);
   absl::StatusOr<Tensor> GatherPart(const Tensor& ids, int part) const;
   absl::StatusOr<Tensor> GatherFromGpu(const Tensor& ids) const;
+  // These four return how many of the rows that a sparse gradient names had changed since it was
+  // computed.
+  int64_t ApplyUpdate(const graph::Update& update, const Numbers& at);
   template <typename T>
-  void ApplyOne(const graph::Update& update, const Numbers& at);
+  int64_t ApplyOne(const graph::Update& update, const Numbers& at);
   template <typename T>
   void ApplyDense(const T* gradient, const Numbers& at);
   template <typename T>
@@ -225,7 +226,7 @@ class Shard {
   template <typename T>
   void Add(const int64_t* ids, int64_t n, const T* values);
   template <typename T>
-  void ApplySparse(const int64_t* ids, int64_t n, const T* gradient, const Numbers& at);
+  int64_t ApplySparse(const int64_t* ids, int64_t n, const T* gradient, const Numbers& at);
 
   absl::Status Invalid(absl::string_view message) const;
   absl::Status CheckIds(absl::Span<const int64_t> ids) const;

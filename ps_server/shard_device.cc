@@ -36,6 +36,28 @@ size_t EndOfDistinct(absl::Span<const int64_t> rows) {
   return end;
 }
 
+constexpr size_t kAhead = 16;  // rows whose mark is asked for in advance
+
+struct Marked {
+  int64_t changed = 0;  // rows that an update after `since` had touched
+  bool again = false;   // a row was marked already
+};
+
+// Marks rows as touched by update `number`.
+Marked Mark(const PartPlace& touched, absl::Span<const int64_t> rows, int64_t number,
+            int64_t since) {
+  int64_t changed = 0, again = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kAhead < rows.size()) __builtin_prefetch(touched.Row(rows[i + kAhead]), 1, 3);
+    int64_t last;
+    std::memcpy(&last, touched.Row(rows[i]), sizeof(last));
+    changed += static_cast<int64_t>((last > since) & (last < number));
+    again += static_cast<int64_t>(last == number);
+    std::memcpy(touched.Row(rows[i]), &number, sizeof(number));
+  }
+  return {changed, again > 0};
+}
+
 }  // namespace
 
 bool Shard::WantsGpu(const proto::ShardSpec& spec) { return !spec.variable().device().empty(); }
@@ -206,28 +228,21 @@ absl::Status Shard::CheckGpuUpdate(const graph::Update& update) const {
 // A row that comes twice is updated twice, in order: the device updates rows at the same time, so
 // those of one go must differ. Whether any comes twice is seen where they are marked as touched; it
 // may also have been an earlier update of the segment.
-void Shard::ApplyOnGpu(const graph::Update& update, const Numbers& at) {
+int64_t Shard::ApplyOnGpu(const graph::Update& update, const Numbers& at) {
   absl::Span<const int64_t> rows = update.ids.values<int64_t>();
-  const PartPlace touched = Place(touched_);
-  const int64_t number = applied_ + 1;
-  bool again = false;
-  for (const int64_t row : rows) {
-    int64_t last;
-    std::memcpy(&last, touched.Row(row), sizeof(last));
-    again = again || last == number;
-    std::memcpy(touched.Row(row), &number, sizeof(number));
-  }
+  const Marked marked = Mark(Place(touched_), rows, applied_ + 1, applied_ - at.staleness);
   const std::vector<float> rule = optimizer_.RuleNumbers(at.t, at.staleness, update.rate);
   const size_t row_bytes = static_cast<size_t>(layout_.row_elements()) * sizeof(float);
   size_t begin = 0;
   while (!rows.empty()) {
-    const size_t n = again ? EndOfDistinct(rows) : rows.size();
+    const size_t n = marked.again ? EndOfDistinct(rows) : rows.size();
     const Tensor gradient(DType::kF32, Shape{static_cast<int64_t>(n), layout_.row_elements()},
                           update.values.buffer().Slice(begin * row_bytes, n * row_bytes));
     gpu_->Apply(rows.subspan(0, n), gradient, rule);
     rows.remove_prefix(n);
     begin += n;
   }
+  return marked.changed;
 }
 
 }  // namespace coxswain::ps

@@ -95,7 +95,6 @@ Shard::NamedRows Shard::ApplySegment(absl::Span<const graph::Update* const> upda
         update->kind == graph::Update::Kind::kSparse && optimizer_.SparseMovesAllRows();
     if (update->kind == graph::Update::Kind::kSparse) {
       gradient_rows.all += n;
-      gradient_rows.changed += CountChanged(ids, n, time.staleness);
     }
     // No ids may be a null pointer, too, and are not all rows.
     if (all || !named) {
@@ -104,24 +103,7 @@ Shard::NamedRows Shard::ApplySegment(absl::Span<const graph::Update* const> upda
       PrepareChange(ids, n);
     }
     if (hash_ != nullptr) hash_->Count(ids, n, applied_ + 1);
-    if (gpu_ != nullptr) {
-      ApplyOnGpu(*update, at);
-      continue;
-    }
-    switch (layout_.dtype()) {
-      case DType::kF32:
-      case DType::kBF16:
-        ApplyOne<float>(*update, at);
-        break;
-      case DType::kF64:
-        ApplyOne<double>(*update, at);
-        break;
-      case DType::kI64:
-        ApplyOne<int64_t>(*update, at);
-        break;
-      default:
-        COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
-    }
+    gradient_rows.changed += ApplyUpdate(*update, at);
     if (averages_ > 0) changed.push_back({update->kind, named && !all ? update->ids : Tensor()});
   }
   if (averages_ > 0) UpdateAverages(changed);
@@ -131,16 +113,20 @@ Shard::NamedRows Shard::ApplySegment(absl::Span<const graph::Update* const> upda
   return gradient_rows;
 }
 
-int64_t Shard::CountChanged(const int64_t* ids, int64_t n, int64_t updates) const {
-  if (touched_ < 0 || updates <= 0) return 0;
-  const PartPlace at = Place(touched_);
-  int64_t count = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t touched;  // later than applied(): by this update, which has made the row or changed it
-    std::memcpy(&touched, at.Row(ids[i]), sizeof(touched));
-    count += static_cast<int64_t>(touched > applied_ - updates && touched <= applied_);
+int64_t Shard::ApplyUpdate(const graph::Update& update, const Numbers& at) {
+  if (gpu_ != nullptr) return ApplyOnGpu(update, at);
+  switch (layout_.dtype()) {
+    case DType::kF32:
+    case DType::kBF16:
+      return ApplyOne<float>(update, at);
+    case DType::kF64:
+      return ApplyOne<double>(update, at);
+    case DType::kI64:
+      return ApplyOne<int64_t>(update, at);
+    default:
+      COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
+      return 0;
   }
-  return count;
 }
 
 void Shard::Touch(const int64_t* ids, int64_t n) {
@@ -219,29 +205,33 @@ void Shard::UpdateAverages(absl::Span<const Named> changed) {
 }
 
 template <typename T>
-void Shard::ApplyOne(const graph::Update& update, const Numbers& shared) {
+int64_t Shard::ApplyOne(const graph::Update& update, const Numbers& shared) {
   const T* values = update.values.data<T>();
   Numbers at = shared;
   at.rate = update.rate;
   switch (update.kind) {
     case graph::Update::Kind::kDense:
       if constexpr (std::is_floating_point_v<T>) ApplyDense(values, at);
-      return;
+      break;
     case graph::Update::Kind::kSparse:
       if constexpr (std::is_floating_point_v<T>) {
-        ApplySparse(update.ids.data<int64_t>(), update.ids.num_elements(), values, at);
+        return ApplySparse(update.ids.data<int64_t>(), update.ids.num_elements(), values, at);
       }
-      return;
+      break;
     case graph::Update::Kind::kAssign:
-      return Assign(values);
+      Assign(values);
+      break;
     case graph::Update::Kind::kAssignAdd:
-      return Add(nullptr, rows(), values);
+      Add(nullptr, rows(), values);
+      break;
     case graph::Update::Kind::kAssignMovingAverage:
       if constexpr (std::is_floating_point_v<T>) MoveTowards(values, static_cast<T>(update.rate));
-      return;
+      break;
     case graph::Update::Kind::kScatterAdd:
-      return Add(update.ids.data<int64_t>(), update.ids.num_elements(), values);
+      Add(update.ids.data<int64_t>(), update.ids.num_elements(), values);
+      break;
   }
+  return 0;
 }
 
 template <typename T>
@@ -293,13 +283,14 @@ void Shard::ApplyDense(const T* gradient, const Numbers& at) {
 }
 
 template <typename T>
-void Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, const Numbers& at) {
+int64_t Shard::ApplySparse(const int64_t* ids, int64_t n, const T* gradient, const Numbers& at) {
+  RowBlock block = Block();
+  block.since = applied_ - at.staleness;
   if (!optimizer_.SparseMovesAllRows()) {
-    optimizer_.Apply(Block(), ids, n, gradient, at.t, at.staleness, at.rate);
-    return;
+    return optimizer_.Apply(block, ids, n, gradient, at.t, at.staleness, at.rate);
   }
   const SummedRows<T> named(ids, n, gradient, layout_.row_elements());
-  optimizer_.ApplyToAll<T>(Block(), rows(), named.rows(), at.t, at.staleness, at.rate);
+  return optimizer_.ApplyToAll<T>(block, rows(), named.rows(), at.t, at.staleness, at.rate);
 }
 
 }  // namespace coxswain::ps
