@@ -7,7 +7,8 @@
 //
 // An element is a function of the closure's seed, its step, the attribute `seed` and the element's
 // index: so a closure that is run again, after a worker was lost, draws the same numbers. Two nodes
-// with the same seed draw the same numbers: give each its own. No derivative.
+// with the same seed draw the same numbers: give each its own, as FunctionBuilder::Op does where a
+// program gives none. No derivative.
 #include <algorithm>
 #include <cmath>
 

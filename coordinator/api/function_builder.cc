@@ -3,6 +3,9 @@
 // does with gradients itself is in gradients.cc.
 #include "coxswain/function_builder.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -75,6 +78,17 @@ void ScaleToNorm(FunctionBuilder* f, const std::vector<Output*>& gradients, floa
   }
 }
 
+// Whether a shape is, or is broadcast to, the other one and no larger one. A batch may be unknown.
+bool BroadcastsTo(const Shape& from, const Shape& to) {
+  if (from.rank() > to.rank()) return false;
+  for (int i = 1; i <= from.rank(); ++i) {
+    const int64_t dim = from.dim(from.rank() - i), wanted = to.dim(to.rank() - i);
+    if (dim == 1 || dim == wanted) continue;
+    if (wanted != kUnknownDim && (dim != kUnknownDim || wanted == 1)) return false;
+  }
+  return true;
+}
+
 void Clip(FunctionBuilder* f, const GradientClip& clip, const GradientsOf& gradients) {
   std::vector<Output*> all;
   for (const auto& [name, of_variable] : gradients) {
@@ -130,6 +144,10 @@ FunctionBuilder::~FunctionBuilder() = default;
 Output FunctionBuilder::Constant(Tensor value) { return state_->graph.Constant(std::move(value)); }
 
 Output FunctionBuilder::Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs) {
+  // Nodes with one seed would draw the same numbers. The program's own seeds are small numbers.
+  if (attrs.find("seed") == attrs.end() && state_->Takes(op, "seed")) {
+    attrs["seed"] = state_->unseeded++ << 32;
+  }
   return state_->graph.Op(op, inputs, std::move(attrs));
 }
 
@@ -156,7 +174,10 @@ Output FunctionBuilder::Argument(const std::string& name, DType dtype, Shape sha
 }
 
 Output FunctionBuilder::Column(const std::string& name) {
-  if (const Output found = state_->graph.FindArgument(name); found.valid()) return found;
+  if (const Output found = state_->graph.FindArgument(name);
+      found.valid() && state_->IsColumn(name)) {
+    return found;
+  }
   if (state_->columns.empty()) {
     Fail(absl::InvalidArgumentError(
         absl::StrCat("wanted a data set with a column '", name,
@@ -175,6 +196,17 @@ Output FunctionBuilder::Column(const std::string& name) {
   Output argument = state_->graph.Argument(name, it->second.dtype, it->second.shape);
   if (argument.valid()) state_->sources.push_back({.column = name});
   return argument;
+}
+
+bool FunctionBuilder::State::Takes(const std::string& op, absl::string_view attr) const {
+  const graph::OpSchema* const schema = graph.function().graph.registry()->Find(op);
+  return schema != nullptr &&
+         std::find(schema->attrs.begin(), schema->attrs.end(), attr) != schema->attrs.end();
+}
+
+bool FunctionBuilder::State::IsColumn(const std::string& name) const {
+  return std::any_of(sources.begin(), sources.end(),
+                     [&](const Source& source) { return source.column == name; });
 }
 
 bool FunctionBuilder::State::Owns(const VariableInfo& info) {
@@ -431,8 +463,16 @@ Output FunctionBuilder::FetchAdd(const Variable& variable, Output value) {
 Operation FunctionBuilder::Update(const MeanMetric& metric, Output values, Output weights) {
   if (state_->graph.failed()) return {};
   const Output numbers = As(this, values, DType::kF64);
-  const Output counts =
-      weights.valid() ? As(this, weights, DType::kF64) : this->Op("OnesLike", {numbers});
+  Output counts = this->Op("OnesLike", {numbers});
+  if (weights.valid()) {
+    if (!BroadcastsTo(type(weights).shape, type(values).shape)) {
+      Fail(absl::InvalidArgumentError(absl::StrCat("Update: wanted weights for values ",
+                                                   type(values).shape.ToString(), ", found ",
+                                                   type(weights).shape.ToString())));
+      return {};
+    }
+    counts = Mul(counts, As(this, weights, DType::kF64));
+  }
   const auto sum = [this](Output x) { return Reshape(Sum(x), Shape{1}); };
   return AssignAdd(metric.sums(), Concat({sum(Mul(numbers, counts)), sum(counts)}, 0));
 }
@@ -571,6 +611,12 @@ void FunctionBuilder::State::SumWholes(std::vector<const ShardRead*>* reads,
 
 void FunctionBuilder::AddUpdates(Output loss, const GradientClip& clip) {
   if (state_->graph.failed()) return;
+  const bool clips = clip.by != GradientClip::By::kNothing;
+  if (clips && !(clip.limit > 0 && std::isfinite(clip.limit))) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("Minimize: wanted a finite limit > 0 to clip by, found ", clip.limit)));
+    return;
+  }
   std::vector<const State::ShardRead*> reads;
   std::vector<Output> xs;
   for (const State::ShardRead& read : state_->reads) {
@@ -596,7 +642,7 @@ void FunctionBuilder::AddUpdates(Output loss, const GradientClip& clip) {
     group.second[1] =
         State::CheckedRows(this, group.first[0]->shard, group.second[0], group.second[1]);
   }
-  if (clip.by != GradientClip::By::kNothing) {
+  if (clips) {
     GradientsOf of_variables;
     for (auto& [id, group] : sparse) {
       of_variables[group.first[0]->shard.variable().name()].push_back(&group.second[1]);

@@ -76,6 +76,8 @@ struct FunctionBuilder::State {
   // The rows, which are looked at on their way.
   static Output CheckedRows(FunctionBuilder* f, const proto::ShardSpec& shard, Output ids,
                             Output rows);
+  bool IsColumn(const std::string& argument) const;
+  bool Takes(const std::string& op, absl::string_view attr) const;
   // Parts of ApplyGradients, see gradients.cc.
   void ApplyRows(FunctionBuilder* f, const VariableGradient& gradient);
   void ApplyOwnRows(FunctionBuilder* f, const VariableGradient& gradient);
@@ -94,6 +96,7 @@ struct FunctionBuilder::State {
   std::vector<ShardRead> reads;
   std::set<std::string> fetched;  // variables, by FetchAdd
   Output rate = {};               // of the updates that are added; invalid: the optimizers' own
+  int64_t unseeded = 0;           // random ops without a seed of the program's
   // The rows of a table for which Gradients has given gradients: for each shard.
   struct ShardRows {
     Output ids = {};   // of the shard's own

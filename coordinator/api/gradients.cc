@@ -107,7 +107,7 @@ std::vector<VariableGradient> FunctionBuilder::Gradients(Output loss) {
     }
     gradient.values = Joined(this, values);
     if (!name.second) {
-      if (ids[0].valid()) gradient.ids = Joined(this, ids);
+      if (ids[0].valid()) gradient.ids = gradient.looked_up_ = Joined(this, ids);
       gradient.rows_ = static_cast<int>(state_->gradient_rows.size());
       state_->gradient_rows.push_back(std::move(shards));
     }
@@ -184,10 +184,12 @@ void FunctionBuilder::AddGradientUpdates(const std::vector<VariableGradient>& gr
     const VariableInfo& info = *gradient.info_;
     if (!state_->Owns(info)) return;
     const bool rows = gradient.rows_ >= 0 || gradient.ids.valid();
+    const bool looked_up = gradient.rows_ >= 0 && gradient.ids == gradient.looked_up_;
+    if (rows && !looked_up && !gradient.ids.valid()) return fail("has rows without ids");
     if (info.optimizer.kind().empty()) return fail("has no optimizer");
     if (!seen.insert({info.name, rows}).second) return fail("is there twice");
     TensorType wanted{info.value_dtype(), info.shape};
-    if (rows && gradient.rows_ >= 0) {
+    if (looked_up) {
       wanted.shape.set_dim(0, kUnknownDim);
     } else if (rows) {
       wanted.shape = type(gradient.ids).shape;
@@ -200,7 +202,7 @@ void FunctionBuilder::AddGradientUpdates(const std::vector<VariableGradient>& gr
     }
     if (!rows) {
       state_->ApplyWhole(this, gradient);
-    } else if (gradient.rows_ >= 0) {
+    } else if (looked_up) {
       state_->ApplyRows(this, gradient);
     } else {
       state_->ApplyOwnRows(this, gradient);

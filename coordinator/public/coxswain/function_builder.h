@@ -56,7 +56,7 @@ struct GradientClip {
     kGlobalNorm,  // all of them by one factor, so that the norm of all together is
   };
   By by = By::kNothing;
-  float limit = 1;
+  float limit = 1;  // finite and above 0
 };
 
 // Something that a function does, for others to wait for (FunctionBuilder::ControlDependencies):
@@ -72,7 +72,7 @@ class Operation {
 };
 
 // A gradient between FunctionBuilder::Gradients and ApplyGradients: a program may put others for
-// its values, of the same shape.
+// its values, of the same shape; or for ids and values, as many rows as ids.
 struct VariableGradient {
   VariableGradient() = default;
   // A program's own: of the variable's shape.
@@ -91,7 +91,8 @@ struct VariableGradient {
  private:
   friend class FunctionBuilder;
   const VariableInfo* info_ = nullptr;
-  int rows_ = -1;  // the builder's number for what the gradient is of
+  int rows_ = -1;          // the builder's number for what the gradient is of
+  Output looked_up_ = {};  // the ids of these rows
 };
 
 class FunctionBuilder {
@@ -103,7 +104,8 @@ class FunctionBuilder {
 
   // --- inputs
   // An argument that each Schedule of the function passes; arguments are in the order of
-  // declaration.
+  // declaration. Declare each in a statement of its own: of f.Sub(f.Argument("a", ...),
+  // f.Argument("b", ...)) C++ does not say which comes first, and compilers differ.
   Output Argument(const std::string& name, DType dtype, Shape shape);
   // A column of the batch, by its name in the data set.
   Output Column(const std::string& name);
@@ -149,8 +151,9 @@ class FunctionBuilder {
   // such function (ClusterCoordinator::ScheduleStep). Once a variable and function. Errors
   // (sticky): InvalidArgument for a variable of several numbers.
   Output FetchAdd(const Variable& variable, Output value);
-  // TensorFlow's tf.keras.metrics.Mean: the values are counted, or weighed by `weights` of the same
-  // shape, once for each step however often it is tried.
+  // TensorFlow's tf.keras.metrics.Mean: the values are counted, or weighed by `weights`, once for
+  // each step however often it is tried. Weights are of the values' shape, or of one that Mul
+  // broadcasts to it. Errors (sticky): InvalidArgument for others.
   Operation Update(const MeanMetric& metric, Output values, Output weights = {});
   // Rows by unique id are added, without an optimizer; one shard only: ids are its own rows.
   Operation ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
@@ -158,8 +161,8 @@ class FunctionBuilder {
   // Gradients of `loss` (any shape: its sum) for every variable and table that the function has
   // read, or multiplied with, and that has an optimizer; one update per shard, placed where the
   // shard lives (of a table that is both looked up and used whole: two, which are clipped as two
-  // gradients). Errors (sticky): InvalidArgument when the loss depends on none; Unimplemented for a
-  // clip where a matrix is multiplied on the PS, whose gradient no worker has. `clip` looks at the
+  // gradients). Errors (sticky): InvalidArgument when the loss depends on none, and for a limit that
+  // is not one; Unimplemented for a clip where a matrix is multiplied on the PS, whose gradient no worker has. `clip` looks at the
   // gradients of one step of one worker: a row that several examples use has one, their sum, and
   // how a table is cut into shards makes no difference.
   Operation Minimize(Output loss, GradientClip clip = {});
@@ -277,8 +280,9 @@ class FunctionBuilder {
   Output SigmoidCrossEntropy(Output logits, Output labels) {
     return Op("SigmoidCrossEntropy", {logits, labels});
   }
-  // Any registered op, by name; its first output. Errors (sticky): InvalidArgument for an attribute
-  // that the op does not have.
+  // Any registered op, by name; its first output. A random op without the attribute `seed` draws
+  // other numbers than the others of its function. Errors (sticky): InvalidArgument for an
+  // attribute that the op does not have.
   Output Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs = {});
 
   // A result of the function, which ClusterCoordinator::Fetch finds by this name.

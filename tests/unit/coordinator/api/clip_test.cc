@@ -170,5 +170,20 @@ TEST_CASE("a gradient that is made on parameter servers cannot be clipped, and s
   CHECK(absl::StrContains(step.status().message(), "the gradient of 'w' is made on parameter"));
 }
 
+TEST_CASE("a limit to clip by that is none is refused", "[api]") {
+  for (const By by : {By::kValue, By::kNorm, By::kGlobalNorm}) {
+    for (const float limit : {0.0f, -1.0f, INFINITY, NAN}) {
+      ParameterServerStrategy strategy(MustStart(1, 1));
+      VariableOptions options;
+      options.optimizer = Sgd{.learning_rate = 1};
+      const Variable weight = Must(strategy.CreateVariable("weight", options));
+      const auto step = strategy.Define("step", [&](FunctionBuilder& f) {
+        f.Minimize(f.Read(weight), {.by = by, .limit = limit});
+      });
+      CHECK(absl::StrContains(step.status().message(), "wanted a finite limit > 0 to clip by"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace coxswain

@@ -139,5 +139,37 @@ TEST_CASE("a mean has each closure's numbers once, weighed where it is asked for
   CHECK(strategy.CreateMean("mean").status().code() == absl::StatusCode::kAlreadyExists);
 }
 
+TEST_CASE("weights of a mean are broadcast to the values, and never beyond them", "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const MeanMetric mean = Must(strategy.CreateMean("mean"));
+  const auto update = [&](Shape values, Shape weights, float weight) -> absl::StatusOr<double> {
+    const absl::Status reset = strategy.Reset(mean);
+    if (!reset.ok()) return reset;
+    const auto function = strategy.Define("update", [&](FunctionBuilder& f) {
+      const Output numbers = f.Constant(Floats({1, 2, 3, 4}));
+      const Output ones = f.Constant(Tensor::FromVector(
+          std::vector<float>(static_cast<size_t>(weights.num_elements()), weight)));
+      f.Update(mean, f.Reshape(numbers, values), f.Reshape(ones, weights));
+    });
+    if (!function.ok()) return function.status();
+    ClusterCoordinator coordinator(strategy);
+    coordinator.Schedule(*function);
+    const absl::Status joined = coordinator.Join();
+    if (!joined.ok()) return joined;
+    return strategy.Read(mean);
+  };
+  CHECK(Must(update({4}, {4}, 1)) == 2.5);
+  CHECK(Must(update({4}, {}, 2)) == 2.5);
+  CHECK(Must(update({4}, {1}, 2)) == 2.5);
+  CHECK(Must(update({2, 2}, {2}, 3)) == 2.5);
+  CHECK(Must(update({2, 2}, {2, 1}, 3)) == 2.5);
+  for (const auto& [values, weights] :
+       {std::pair{Shape{4}, Shape{4, 1}}, {Shape{4, 1}, Shape{4}}, {Shape{2, 2}, Shape{4}}}) {
+    const absl::Status refused = update(values, weights, 1).status();
+    CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(absl::StrContains(refused.message(), "Update: wanted weights for values"));
+  }
+}
+
 }  // namespace
 }  // namespace coxswain

@@ -127,6 +127,29 @@ TEST_CASE("gradients of a program's own are applied, those of rows by their ids"
   }
 }
 
+TEST_CASE("rows whose ids the program has changed go where these ids are", "[api]") {
+  for (const Sharding sharding : {Sharding::kMod, Sharding::kHash}) {
+    for (const int shards : {1, 2}) {
+      Model m(2, shards, sharding);
+      Must(m.Run([&](FunctionBuilder& f) {
+        VariableGradient g;
+        for (VariableGradient& each : f.Gradients(m.Loss(f))) {
+          if (each.variable == "table") g = each;
+        }
+        // Fewer rows than were looked up, and another one.
+        g.ids = Model::Ids(f, {1, 3});
+        g.values = f.Gather(g.values, f.Constant(Tensor::FromVector<int64_t>({0, 0})));
+        f.ApplyGradients({g});
+      }));
+      const Floats2 rows = m.Rows();
+      CHECK(rows[2] != 0);
+      CHECK(rows[6] == rows[2]);
+      CHECK(rows[4] == 0);
+      CHECK(rows[8] == 0);
+    }
+  }
+}
+
 TEST_CASE("gradients that cannot be had or applied are refused by name", "[api]") {
   Model m(2, 2);
   const auto error = [&](const std::function<void(FunctionBuilder&)>& build) {
@@ -150,6 +173,12 @@ TEST_CASE("gradients that cannot be had or applied are refused by name", "[api]"
                f.ApplyGradients({g, g});
              }),
              Contains("'weight' is there twice"));
+  CHECK_THAT(error([&](FunctionBuilder& f) {
+               std::vector<VariableGradient> gradients = f.Gradients(m.Loss(f));
+               for (VariableGradient& g : gradients) g.ids = {};
+               f.ApplyGradients(gradients);
+             }),
+             Contains("'table' has rows without ids"));
   CHECK_THAT(error([&](FunctionBuilder& f) { f.ApplyGradients({VariableGradient()}); }),
              Contains("has no gradient"));
   CHECK_THAT(error([&](FunctionBuilder& f) { f.Gradients(f.Sum(f.Read(m.table))); }),

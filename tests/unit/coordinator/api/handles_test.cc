@@ -280,6 +280,22 @@ TEST_CASE("a ticket that is missing, superfluous or of another data set is refus
   CHECK(coordinator.Schedule(alone).Get().ok());
 }
 
+TEST_CASE("a column and an argument of one name are refused, whichever comes first", "[api]") {
+  const DataFiles files;
+  Cluster cluster = MustStart(1, 1);
+  ParameterServerStrategy strategy(cluster);
+  const PerWorkerDataset data = Must(strategy.CreatePerWorkerDataset(
+      Csv(files.Write("d.csv", "x,label\n1,2\n")).Numeric("x").Label("label").Batch(1).Epochs(1)));
+  for (const bool column_first : {false, true}) {
+    const auto function = strategy.Define("reads", data, [&](FunctionBuilder& f) {
+      if (column_first) f.Column("label");
+      f.Argument("label", DType::kF32, Shape{});
+      f.Result("sum", f.Add(f.Sum(f.Column("label")), f.Sum(f.Column("label"))));
+    });
+    CHECK(absl::StrContains(function.status().message(), "'label' is declared twice"));
+  }
+}
+
 TEST_CASE("a closure of no step, or of more steps than examples, is refused by the call", "[api]") {
   const DataFiles files;
   const std::string file = files.Write("d.csv", "x,label\n1,2\n3,4\n5,6\n7,8\n");
