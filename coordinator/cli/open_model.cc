@@ -1,6 +1,5 @@
 #include "coordinator/cli/open_model.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +7,6 @@
 #include "coordinator/cli/open_cluster.h"
 #include "coordinator/cli/read_as_data.h"
 #include "coordinator/job/check_columns.h"
-#include "coordinator/job/job_parser.h"
 #include "coordinator/model/as_evaluated.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
@@ -27,13 +25,7 @@ namespace {
 absl::StatusOr<job::JobSpec> ReadSavedJob(const std::string& directory,
                                           const std::vector<std::string>& overrides,
                                           const model::ManifestKind& kind) {
-  ASSIGN_OR_RETURN(const model::SavedModelInfo info, model::ReadModelInfo(directory, kind));
-  std::vector<std::string> all = info.overrides;
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  ASSIGN_OR_RETURN(
-      job::JobSpec job,
-      job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
-                        std::filesystem::path(info.job_file).parent_path().string(), all));
+  ASSIGN_OR_RETURN(job::JobSpec job, model::ReadKeptJob(directory, kind, overrides));
   RETURN_IF_ERROR(CheckCacheNotReadAsData(job));
   RETURN_IF_ERROR(job::CheckColumns(job));
   return job;

@@ -39,6 +39,9 @@ absl::StatusOr<RemoteFunction> Model::DefineTrain(const PerWorkerDataset& datase
     parts_.set_training(false);
     if (visits_) CountVisits(f, *visits_, first_visit);
     f.Result("loss", loss);
+    if (const Output weights = parts_.Weights(f); weights.valid()) {
+      f.Result("weight", f.Sum(weights));
+    }
   });
 }
 

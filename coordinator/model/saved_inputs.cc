@@ -105,11 +105,18 @@ absl::Status CheckInputsFit(const std::string& inputs, const checkpoint::Manifes
   return wanted == found ? absl::OkStatus() : other("the data", wanted, found);
 }
 
-absl::StatusOr<job::JobSpec> ReadKeptJob(const std::string& directory, const ManifestKind& kind) {
+absl::StatusOr<job::JobSpec> ReadKeptJob(const std::string& directory, const ManifestKind& kind,
+                                         const std::vector<std::string>& overrides) {
   ASSIGN_OR_RETURN(const SavedModelInfo info, ReadModelInfo(directory, kind));
-  return job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
-                           std::filesystem::path(info.job_file).parent_path().string(),
-                           info.overrides);
+  std::vector<std::string> all = info.overrides;
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  ASSIGN_OR_RETURN(
+      job::JobSpec job,
+      job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
+                        std::filesystem::path(info.job_file).parent_path().string(), all));
+  // A job without a name is called like its file, which has another name here.
+  if (job.locations.count("name") == 0 && !info.job.empty()) job.name = info.job;
+  return job;
 }
 
 absl::Status VerifySource(const SavedSource& source) {

@@ -38,9 +38,10 @@ absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
 absl::Status CheckInputsFit(const std::string& inputs, const checkpoint::Manifest& checkpoint,
                             const std::string& path);
 
-// The job of a saved model, or of inputs, as it was run; relative paths start at its original
-// directory.
-absl::StatusOr<job::JobSpec> ReadKeptJob(const std::string& directory, const ManifestKind& kind);
+// The job of a saved model, or of inputs, as it was run, and with further overrides (--set);
+// relative paths start at its original directory.
+absl::StatusOr<job::JobSpec> ReadKeptJob(const std::string& directory, const ManifestKind& kind,
+                                         const std::vector<std::string>& overrides = {});
 
 // Reads all files of a checkpoint or a model and holds them against their checksums, before rows
 // are read here and there. Errors: DataLoss naming the file; those of reading.

@@ -177,6 +177,7 @@ absl::StatusOr<SavedModelInfo> ReadModelInfo(const std::string& directory,
   ASSIGN_OR_RETURN(const nlohmann::json json, ReadModelManifest(directory, kind));
   const auto files = env::NewRealFileSystem();
   SavedModelInfo info;
+  if (json.contains("job") && json["job"].is_string()) info.job = json["job"];
   if (json.contains("job_file") && json["job_file"].is_string()) info.job_file = json["job_file"];
   if (json.contains("steps") && json["steps"].is_number_integer()) info.steps = json["steps"];
   if (json.contains("overrides") && json["overrides"].is_array()) {

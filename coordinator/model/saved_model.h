@@ -31,6 +31,7 @@
 namespace coxswain::model {
 
 struct SavedModelInfo {
+  std::string job;       // its name
   std::string job_text;  // the text of JOB.yaml
   std::string job_file;  // its path; relative paths in the job start at its directory
   std::vector<std::string> overrides;

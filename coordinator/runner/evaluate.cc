@@ -272,6 +272,22 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
 }
 
 // Ranks every name by how often it occurs in the training part.
+std::string JobRunner::ScoreName(const std::string& metric) const {
+  std::string name = absl::StrCat(metric, " of the ", PartName(job_.evaluate.part), " part");
+  const int64_t most = job_.evaluate.max_examples;
+  if (most > 0) absl::StrAppend(&name, ", of at most ", most, " examples");
+  return name;
+}
+
+void JobRunner::ForgetScores(RunState* state) const {
+  const job::TrainSpec& train = job_.train;
+  const std::string stopping =
+      train.early_stopping ? ScoreName(train.early_stopping->metric) : std::string();
+  const std::string plateau =
+      train.reduce_on_plateau ? ScoreName(train.reduce_on_plateau->metric) : std::string();
+  for (const std::string& note : ForgetOtherScores(stopping, plateau, state)) LogWarning(note);
+}
+
 absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part part) const {
   std::vector<int64_t> counts = data().training_counts(model_->item_feature());
   // Buckets of unknown values are no items.

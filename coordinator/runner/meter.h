@@ -1,6 +1,7 @@
 // Counts what training closures report; read by the progress display. Thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -18,17 +19,17 @@ class TrainingMeter {
   struct Reading {
     int64_t steps = 0, examples = 0;
     double seconds = 0;      // of training, pauses left out
-    double recent_loss = 0;  // exponential mean over about the last 50 closures
-    double mean_loss = 0;    // since the last ResetMean
+    double recent_loss = 0;  // mean over about the last 50 closures
+    double mean_loss = 0;    // of the examples since the last ResetMean, by their weights
   };
   // What a resumed run goes on with.
   struct Memory {
     int64_t steps = 0, examples = 0;
     double seconds = 0;
     double recent_loss = 0;
-    int64_t closures = 0;  // in recent_loss
-    double loss_sum = 0;   // since the last ResetMean
-    int64_t loss_count = 0;
+    int64_t closures = 0;    // in recent_loss
+    double loss_sum = 0;     // since the last ResetMean: losses times the weights of their examples
+    double loss_weight = 0;  // and these weights
   };
 
   void Resume() {
@@ -44,13 +45,14 @@ class TrainingMeter {
   void ResetMean() {
     absl::MutexLock lock(&mu_);
     memory_.loss_sum = 0;
-    memory_.loss_count = 0;
+    memory_.loss_weight = 0;
   }
 
   // A closure of `steps` steps is over whose last one was the job's step number `last_step` (in the
-  // order of the data, from 1) and had this loss.
-  // Errors: Aborted when the loss is not a finite number.
-  absl::Status Add(const Ticket& ticket, int64_t steps, int64_t last_step, float loss) {
+  // order of the data, from 1) and had this loss, a mean over examples of this weight. Without
+  // weight it says nothing. Errors: Aborted when the loss is not a finite number.
+  absl::Status Add(const Ticket& ticket, int64_t steps, int64_t last_step, float loss,
+                   double weight) {
     absl::MutexLock lock(&mu_);
     memory_.steps += steps;
     memory_.examples += ticket.size();
@@ -59,12 +61,14 @@ class TrainingMeter {
           "the loss is ", loss, " at step ", last_step, " (epoch ", ticket.epoch + 1, ", examples ",
           ticket.begin, " to ", ticket.end, "); a smaller learning rate may help"));
     }
-    constexpr double kMemory = 0.98;
-    memory_.recent_loss =
-        memory_.closures == 0 ? loss : kMemory * memory_.recent_loss + (1 - kMemory) * loss;
+    if (!(weight > 0)) return absl::OkStatus();
+    // The mean of all as long as these are few, so that the first ones do not stay in it.
+    constexpr double kLeastShare = 0.02;
     ++memory_.closures;
-    memory_.loss_sum += loss;
-    ++memory_.loss_count;
+    const double share = std::max(kLeastShare, 1 / static_cast<double>(memory_.closures));
+    memory_.recent_loss += share * (loss - memory_.recent_loss);
+    memory_.loss_sum += weight * loss;
+    memory_.loss_weight += weight;
     return absl::OkStatus();
   }
 
@@ -75,8 +79,7 @@ class TrainingMeter {
     r.examples = memory_.examples;
     r.seconds = Seconds();
     r.recent_loss = memory_.recent_loss;
-    r.mean_loss =
-        memory_.loss_count == 0 ? 0 : memory_.loss_sum / static_cast<double>(memory_.loss_count);
+    r.mean_loss = memory_.loss_weight > 0 ? memory_.loss_sum / memory_.loss_weight : 0;
     return r;
   }
 

@@ -196,6 +196,7 @@ FollowedEpoch ReadFollowed(const Fields& f, std::string* error) {
 Json ToJson(const Plateau& p) {
   return {{"factor", p.factor},
           {"best", p.best ? Json(*p.best) : Json()},
+          {"best_of", p.best_of},
           {"evaluations_without_gain", p.evaluations_without_gain}};
 }
 
@@ -206,6 +207,7 @@ Plateau ReadPlateau(const Fields& f, std::string* error) {
     *error = absl::StrCat("'plateau.factor' is ", p.factor);
   }
   if (!f.Null("best")) p.best = f.Get<double>("best");
+  if (f.json().contains("best_of")) p.best_of = f.Get<std::string>("best_of");
   p.evaluations_without_gain = f.Get<int64_t>("evaluations_without_gain");
   return p;
 }
@@ -215,7 +217,7 @@ Json ToJson(const TrainingMeter::Memory& m) {
           {"recent_loss", m.recent_loss},
           {"closures", m.closures},
           {"loss_sum", m.loss_sum},
-          {"loss_count", m.loss_count}};
+          {"loss_weight", m.loss_weight}};
 }
 
 }  // namespace
@@ -274,6 +276,7 @@ std::string ToJson(const RunState& s) {
   json["evaluations"] = Json::array();
   for (const Evaluation& e : s.evaluations) json["evaluations"].push_back(ToJson(e));
   json["best"] = s.best ? Json(*s.best) : Json();
+  json["best_of"] = s.best_of;
   json["evaluations_without_gain"] = s.evaluations_without_gain;
   json["best_file"] = s.best_file;
   json["plateau"] = ToJson(s.plateau);
@@ -327,12 +330,19 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   s.meter.recent_loss = meter.Get<double>("recent_loss");
   s.meter.closures = meter.Get<int64_t>("closures");
   s.meter.loss_sum = meter.Get<double>("loss_sum");
-  s.meter.loss_count = meter.Get<int64_t>("loss_count");
+  if (meter.json().contains("loss_weight")) {
+    s.meter.loss_weight = meter.Get<double>("loss_weight");
+  } else {  // older ones have a mean over closures
+    const auto examples = static_cast<double>(s.batch_size * s.steps_per_function);
+    s.meter.loss_sum *= examples;
+    s.meter.loss_weight = static_cast<double>(meter.Get<int64_t>("loss_count")) * examples;
+  }
   s.evaluate_seconds = f.Get<double>("evaluate_seconds");
   for (const Json& e : f.List("evaluations")) {
     if (e.is_object()) s.evaluations.push_back(ReadEvaluation(Fields(e, &error)));
   }
   if (!f.Null("best")) s.best = f.Get<double>("best");
+  if (json.contains("best_of")) s.best_of = f.Get<std::string>("best_of");
   s.evaluations_without_gain = f.Get<int64_t>("evaluations_without_gain");
   s.best_file = f.Get<std::string>("best_file");
   if (json.contains("plateau")) s.plateau = ReadPlateau(f.Sub("plateau"), &error);
@@ -387,8 +397,11 @@ void RunTracker::OnClosure(const Ticket& ticket,
   if (!state_.returned.empty()) std::erase(state_.returned, ticket);
   if (results->empty() || (*results)[0].dtype() != DType::kF32) return;
   const int64_t last_step = sizes_.StepsBefore({ticket.epoch, ticket.end});
+  const bool weighed = results->size() > 1 && (*results)[1].dtype() == DType::kF32;
+  const double weight = weighed ? static_cast<double>((*results)[1].template data<float>()[0])
+                                : static_cast<double>(ticket.size());
   const absl::Status s =
-      meter_.Add(ticket, steps, last_step, (*results)[0].template data<float>()[0]);
+      meter_.Add(ticket, steps, last_step, (*results)[0].template data<float>()[0], weight);
   if (s.ok() || !failure_.ok()) return;
   failure_ = s;
   state_.failed = std::string(s.message());
@@ -467,6 +480,35 @@ std::string RunTracker::ToJson() const {
   }
   now.meter = meter_.Save();
   return runner::ToJson(now);
+}
+
+namespace {
+
+// Scores of something else cannot be compared with those that come. Older states do not say.
+template <typename State>
+bool ForgetBestUnless(const std::string& of, State* state) {
+  if (!state->best || of.empty() || state->best_of.empty() || state->best_of == of) return false;
+  state->best.reset();
+  state->evaluations_without_gain = 0;
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::string> ForgetOtherScores(const std::string& stopping, const std::string& plateau,
+                                           RunState* state) {
+  std::vector<std::string> notes;
+  const auto note = [&](absl::string_view what, const std::string& from, const std::string& to) {
+    notes.push_back(absl::StrCat(what, " begins anew: it went by ", from, ", and goes by ", to));
+  };
+  if (ForgetBestUnless(stopping, state)) {
+    note("early stopping", state->best_of, stopping);
+    state->best_file.clear();
+  }
+  if (ForgetBestUnless(plateau, &state->plateau)) {
+    note("reduce_on_plateau", state->plateau.best_of, plateau);
+  }
+  return notes;
 }
 
 RunState StateToResume(RunState state, const std::vector<Ticket>& pending,

@@ -28,6 +28,7 @@ namespace coxswain::runner {
 struct Plateau {
   double factor = 1;  // of the learning rates
   std::optional<double> best;
+  std::string best_of = {};              // as RunState's
   int64_t evaluations_without_gain = 0;  // since the last one, or since rates were made smaller
 };
 
@@ -98,6 +99,7 @@ struct RunState {
   std::vector<Evaluation> evaluations;
   // Early stopping.
   std::optional<double> best;
+  std::string best_of = {};  // the metric and the examples; empty: not known, in older ones
   int64_t evaluations_without_gain = 0;
   std::string best_file;  // in the directory of checkpoints; empty: none
   Plateau plateau;
@@ -189,5 +191,9 @@ class RunTracker {
 // The state that a resumed run begins with: as the manifest's, but the position is behind all of
 // its closures, and the meter has what these will not count again.
 RunState StateToResume(RunState state, const std::vector<Ticket>& pending, const EpochSizes& sizes);
+// What early stopping and the plateau go by now (RunState::best_of; empty: there is none). Forgets
+// what was the best by another metric or on other examples, and returns a note for each.
+std::vector<std::string> ForgetOtherScores(const std::string& stopping, const std::string& plateau,
+                                           RunState* state);
 
 }  // namespace coxswain::runner

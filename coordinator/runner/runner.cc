@@ -123,6 +123,7 @@ absl::Status JobRunner::Prepare() {
     pending.insert(pending.end(), returned.begin(), returned.end());
     if (follows()) RETURN_IF_ERROR(ResumeArrivals(state, pending));
     state = StateToResume(std::move(state), pending, epochs_.sizes);
+    ForgetScores(&state);
     next_ = state.position;
     steps_before_ = state.meter.steps;
     failed_before_ = state.closures_left_out;
@@ -660,6 +661,7 @@ absl::StatusOr<bool> JobRunner::EvaluateAndJudge(int64_t epochs_finished) {
   tracker_->Update([&](RunState* s) {
     s->evaluations.push_back(evaluation);
     s->best = after.best;
+    s->best_of = after.best_of;
     s->evaluations_without_gain = after.evaluations_without_gain;
     s->best_file = after.best_file;
     s->plateau = after.plateau;
@@ -701,6 +703,7 @@ absl::StatusOr<bool> JobRunner::ShouldStop(const Evaluation& evaluation, RunStat
       return false;
     }
     state->best = *score;
+    state->best_of = ScoreName(rule.metric);
     state->evaluations_without_gain = 0;
     state->best_file = *kept;
     return false;
@@ -716,6 +719,7 @@ void JobRunner::JudgeRates(const Evaluation& evaluation, Plateau* plateau) const
   const bool best = !plateau->best || *score > *plateau->best + rule.min_delta;
   if (best && !std::isnan(*score)) {
     plateau->best = *score;
+    plateau->best_of = ScoreName(rule.metric);
     plateau->evaluations_without_gain = 0;
     return;
   }

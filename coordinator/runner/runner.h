@@ -228,6 +228,10 @@ class JobRunner {
   absl::Status UseRates();
   // What an evaluation says of a metric, the higher the better; nothing where it does not.
   std::optional<double> ScoreOf(const Evaluation& evaluation, const std::string& metric) const;
+  // What such a score is of, see RunState::best_of.
+  std::string ScoreName(const std::string& metric) const;
+  // Those in a state that goes on that are of something else, with a warning.
+  void ForgetScores(RunState* state) const;
   absl::Status CheckCanRecommend() const;
   absl::StatusOr<std::vector<Suggestions>> Score(const std::vector<std::vector<int64_t>>& known,
                                                  int64_t top);

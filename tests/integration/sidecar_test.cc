@@ -3,6 +3,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -131,6 +132,33 @@ TEST_CASE("sidecar: Ctrl-C, --until-step and --idle-seconds end it, and it goes 
   CHECK(idle.code == 0);
   CHECK_THAT(idle.err, Contains("no checkpoint came"));
   CHECK(Reports(own).size() == reported);  // nothing twice
+}
+
+TEST_CASE("sidecar: a job without a name is called like its file, also where it goes on",
+          "[sidecar]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), checkpoints = files.Path("checkpoints");
+  std::ifstream named(job);
+  std::string text((std::istreambuf_iterator<char>(named)), std::istreambuf_iterator<char>());
+  const size_t name = text.find("name: ");
+  if (name != std::string::npos) text.erase(name, text.find('\n', name) + 1 - name);
+  const std::string mine = files.Write("mine.yaml", text);
+  const auto trained =
+      Coxswain({"train", mine, "--in-process", "--quiet", "--checkpoint-dir", checkpoints,
+                "--model-dir", files.Path("model"), "--set", "checkpoint.every_steps=20"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  for (const char* until : {"--until-step", "--until-finished"}) {
+    std::vector<std::string> follow = {"eval", "--follow", checkpoints, until};
+    if (until == std::string("--until-step")) follow.push_back("1");
+    const auto followed = Coxswain(follow);
+    INFO(followed.out << followed.err);
+    CHECK(followed.code == 0);
+  }
+  for (const json& report : Reports(checkpoints + "/eval")) CHECK(report["job"] == "mine");
+  const std::string report = files.Path("eval.json");
+  CHECK(Coxswain({"eval", "--model-dir", files.Path("model"), "--report", report}).code == 0);
+  CHECK(ReadJson(report)["job"] == "mine");
 }
 
 TEST_CASE("sidecar: a metric of a job's only label may be named without the label", "[sidecar]") {
