@@ -44,6 +44,11 @@ absl::Status CheckSteps(const RemoteFunction& function, const Ticket& ticket, ui
       ticket.size(), ", found ", steps, " (", ticket.ToString(), ")"));
 }
 
+// Of a closure of a step.
+const std::vector<Tensor>& ArgumentsOf(const StepOptions& options, size_t closure) {
+  return options.arguments_each.empty() ? options.arguments : options.arguments_each[closure];
+}
+
 }  // namespace
 
 ClusterCoordinator::ClusterCoordinator(const ParameterServerStrategy& strategy,
@@ -114,7 +119,7 @@ core::ClosureSpec ClusterCoordinator::SpecOf(const RemoteFunction& function, con
 
 absl::Status ClusterCoordinator::CheckStep(const RemoteFunction& function,
                                            absl::Span<const Ticket> tickets,
-                                           absl::Span<const Tensor> arguments) const {
+                                           const StepOptions& options) const {
   if (!consistency_.in_steps()) {
     return absl::FailedPreconditionError(
         "synchronous steps are for a strategy with Consistency kSync or kHybrid, or accumulate");
@@ -124,7 +129,16 @@ absl::Status ClusterCoordinator::CheckStep(const RemoteFunction& function,
                                                    Consistency::kMostReplicas, " tickets, found ",
                                                    tickets.size()));
   }
-  for (const Ticket& ticket : tickets) RETURN_IF_ERROR(CheckCall(function, ticket, arguments));
+  const size_t lists = options.arguments_each.size();
+  if (lists > 0 && (lists != tickets.size() || !options.arguments.empty())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", function.name(), "': wanted arguments for all closures, or ",
+                     tickets.size(), " lists of them, one for each ticket; found ", lists, " lists",
+                     options.arguments.empty() ? "" : " and arguments for all"));
+  }
+  for (size_t i = 0; i < tickets.size(); ++i) {
+    RETURN_IF_ERROR(CheckCall(function, tickets[i], ArgumentsOf(options, i)));
+  }
   // Its addition would be held until all of the update are there, and others would read the same
   // number meanwhile.
   if (consistency_.mode != ConsistencyMode::kSync && !function.state_->fetched.empty()) {
@@ -139,7 +153,7 @@ absl::Status ClusterCoordinator::CheckStep(const RemoteFunction& function,
 std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& function,
                                                           absl::Span<const Ticket> tickets,
                                                           const StepOptions& options) {
-  if (absl::Status status = CheckStep(function, tickets, options.arguments); !status.ok()) {
+  if (absl::Status status = CheckStep(function, tickets, options); !status.ok()) {
     return std::vector<RemoteValue>(std::max<size_t>(1, tickets.size()), Refuse(status));
   }
   std::vector<RemoteValue> values;
@@ -154,7 +168,7 @@ std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& 
   const absl::Duration deadline = cluster_.env()->Monotonic() + options.deadline;
   const auto accumulate = static_cast<size_t>(std::max<int64_t>(1, consistency_.accumulate));
   for (size_t i = 0; i < tickets.size(); ++i) {
-    step.push_back(SpecOf(function, tickets[i], 1, options.arguments));
+    step.push_back(SpecOf(function, tickets[i], 1, ArgumentsOf(options, i)));
     step.back().deadline = deadline;
     done.push_back(TellerOf(function, values[i], &step.back()));
     numbers.emplace_back(values[i].state_, &values[i].state_->number);

@@ -59,6 +59,12 @@ int64_t PerWorkerDataset::vocabulary_size(const std::string& feature) const {
   return state_ == nullptr ? 0 : state_->data->vocabulary_size(feature);
 }
 
+std::vector<std::string> PerWorkerDataset::vocabulary(const std::string& feature) const {
+  const std::vector<std::string>* const values =
+      state_ == nullptr ? nullptr : state_->data->vocabulary(feature);
+  return values == nullptr ? std::vector<std::string>() : *values;
+}
+
 const data::Dataset& PerWorkerDataset::data() const { return *state_->data; }
 uint32_t PerWorkerDataset::id() const { return state_ == nullptr ? 0 : state_->id.number(); }
 const data::DatasetOptions& PerWorkerDataset::options() const {

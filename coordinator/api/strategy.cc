@@ -43,6 +43,7 @@ const VariableInfo& EmbeddingTable::info() const {
 const std::string& EmbeddingTable::name() const { return info().name; }
 int64_t EmbeddingTable::rows() const { return info_ == nullptr ? 0 : info_->shape.dim(0); }
 int64_t EmbeddingTable::dim() const { return info_ == nullptr ? 0 : info_->shape.dim(1); }
+int EmbeddingTable::num_shards() const { return static_cast<int>(info().shards.size()); }
 
 absl::Status CheckStrategy(const VariableInfo& info, uint64_t strategy) {
   if (info.owner == strategy) return absl::OkStatus();

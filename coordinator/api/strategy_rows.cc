@@ -91,6 +91,20 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
   return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 
+absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::ReadIds(
+    const EmbeddingTable& table, int64_t count, TableCursor* cursor, Values values) {
+  cursor->shards = table.num_shards();
+  if (cursor->done()) {
+    return absl::OutOfRangeError(
+        absl::StrCat("variable '", table.name(), "': all of its ids have been read"));
+  }
+  ASSIGN_OR_RETURN(IdsAndRows read,
+                   ReadIds(table.info(), cursor->shard, cursor->place, count, values));
+  cursor->place = read.next;
+  if (read.next == 0) ++cursor->shard;
+  return read;
+}
+
 absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const Tensor& ids,
                                                const Tensor& rows) {
   RETURN_IF_ERROR(state_->CheckOwner(info));

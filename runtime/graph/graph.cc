@@ -1,6 +1,7 @@
 #include "runtime/graph/graph.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/op.h"
@@ -21,7 +22,10 @@ absl::StatusOr<int> Graph::Add(Node node) {
   if (node.name.empty()) node.name = absl::StrCat(node.op, "_", node.id);
   const std::string who = absl::StrCat("node '", node.name, "' (", node.op, ")");
   const OpSchema* schema = registry_->Find(node.op);
-  if (schema == nullptr) return absl::NotFoundError(absl::StrCat(who, ": there is no such op"));
+  if (schema == nullptr) {
+    return absl::NotFoundError(absl::StrCat(who, ": there is no such op; there are ",
+                                            absl::StrJoin(registry_->Names(), ", ")));
+  }
   const int n = static_cast<int>(node.inputs.size());
   if (n < schema->min_inputs || (schema->max_inputs >= 0 && n > schema->max_inputs)) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -94,6 +94,8 @@ struct ScheduleOptions {
 // How a synchronous step is run.
 struct StepOptions {
   std::vector<Tensor> arguments = {};  // of each of its closures
+  // Or each closure's own: a list for each ticket. Not both.
+  std::vector<std::vector<Tensor>> arguments_each = {};
   // From the call on. A step that has not begun by then is cancelled whole, with DeadlineExceeded
   // for all of its futures, by the policy errors like others; one that has begun is finished.
   absl::Duration deadline = absl::InfiniteDuration();
@@ -126,7 +128,9 @@ class ClusterCoordinator {
   // kFailFast, after a closure failed and until Join has reported it, new closures fail with
   // Cancelled. A call that does not fit the function (RemoteFunction::CheckCall), or a function of
   // another strategy, is not queued: its future is InvalidArgument, and so is the next Join,
-  // depending on the policy.
+  // depending on the policy. Tensors are handles on their values: a program that fills one anew in
+  // place (Tensor::mutable_data) changes what closures that are not over are given, so it makes a
+  // new one for each call.
   RemoteValue Schedule(const RemoteFunction& function, std::vector<Tensor> arguments = {});
   // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after
   // the other in one closure; the results are those of the last. Also InvalidArgument for no step,
@@ -244,7 +248,7 @@ class ClusterCoordinator {
   core::ClosureSpec SpecOf(const RemoteFunction& function, const Ticket& ticket, uint32_t steps,
                            std::vector<Tensor> arguments) const;
   absl::Status CheckStep(const RemoteFunction& function, absl::Span<const Ticket> tickets,
-                         absl::Span<const Tensor> arguments) const;
+                         const StepOptions& options) const;
   int64_t QueueSize() const;
   // Waits for room, and takes it for a number of closures. False: an earlier one has failed.
   bool TakeRoom(int64_t closures);

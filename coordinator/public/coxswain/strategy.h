@@ -79,6 +79,7 @@ class EmbeddingTable {
   const std::string& name() const;
   int64_t rows() const;
   int64_t dim() const;
+  int num_shards() const;
 
  private:
   std::shared_ptr<const VariableInfo> info_;
@@ -190,6 +191,10 @@ class PerWorkerDataset {
   int64_t num_examples(Part part) const;
   // Number of ids of a categorical feature; 0 when no feature has this name.
   int64_t vocabulary_size(const std::string& feature) const;
+  // The values of a categorical feature with a vocabulary, in the order of their ids, as the data
+  // have them; ids from there on are buckets of values that are none of these. Empty for a feature
+  // whose ids are made otherwise, and when no feature has this name.
+  std::vector<std::string> vocabulary(const std::string& feature) const;
 
   // Within Coxswain. Must not be called on a default-constructed PerWorkerDataset.
   const data::Dataset& data() const;
@@ -356,6 +361,19 @@ class ParameterServerStrategy {
   };
   absl::StatusOr<IdsAndRows> ReadIds(const VariableInfo& info, int shard, int64_t begin,
                                      int64_t count, Values values = Values::kWeights);
+  // The same for all shards, one after the other, from the cursor on, which it moves. Each id comes
+  // once if the table does not change meanwhile. Errors: OutOfRange when the cursor is done.
+  //
+  //   for (ParameterServerStrategy::TableCursor at; !at.done();) {
+  //     ASSIGN_OR_RETURN(const auto read, strategy.ReadIds(table, 4096, &at));
+  struct TableCursor {
+    int shard = 0;
+    int64_t place = 0;
+    int shards = 1;  // of the table; known after the first call
+    bool done() const { return shard >= shards; }
+  };
+  absl::StatusOr<IdsAndRows> ReadIds(const EmbeddingTable& table, int64_t count,
+                                     TableCursor* cursor, Values values = Values::kWeights);
   // Sets the rows of these ids (i64 [n], of any shards) to `rows` [n, dim].
   absl::Status WriteIds(const VariableInfo& info, const Tensor& ids, const Tensor& rows);
   // Removes all rows of a hash table.

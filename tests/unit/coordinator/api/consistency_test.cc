@@ -237,6 +237,36 @@ int64_t TrainAll(Program* program, const Consistency& consistency) {
   return surplus;
 }
 
+TEST_CASE("each closure of a synchronous step may have arguments of its own", "[api][sync]") {
+  const Cluster cluster = Start(1, 2);
+  ParameterServerStrategy strategy(
+      cluster, {.consistency = {.mode = ConsistencyMode::kSync, .replicas = 2}});
+  VariableOptions options;
+  options.initializer = Zeros();
+  options.optimizer = Sgd{.learning_rate = 1};
+  const Variable weight = Must(strategy.CreateVariable("weight", options));
+  const RemoteFunction step = Must(strategy.Define("step", [&](FunctionBuilder& f) {
+    const Output x = f.Argument("x", DType::kF32, Shape{});
+    f.Minimize(f.Mul(f.Read(weight), x));
+    f.Result("x", x);
+  }));
+  ClusterCoordinator coordinator(strategy);
+  const std::vector<Ticket> tickets(2);
+  const Tensor one = Tensor::Scalar<float>(1), five = Tensor::Scalar<float>(5);
+  const std::vector<RemoteValue> values =
+      coordinator.ScheduleStep(step, tickets, {.arguments_each = {{one}, {five}}});
+  CHECK(Must(coordinator.Fetch<float>(values[0], "x")) == 1);
+  CHECK(Must(coordinator.Fetch<float>(values[1], "x")) == 5);
+  CHECK(Must(strategy.Read(weight)).data<float>()[0] == -3);  // their mean
+  for (const StepOptions& wrong :
+       {StepOptions{.arguments_each = {{one}}},
+        StepOptions{.arguments = {one}, .arguments_each = {{one}, {one}}},
+        StepOptions{.arguments_each = {{one}, {}}}}) {
+    ClusterCoordinator other(strategy);
+    CHECK(absl::IsInvalidArgument(other.ScheduleStep(step, tickets, wrong)[0].Get().status()));
+  }
+}
+
 TEST_CASE("what a step with backups did without may be scheduled again, and all is used once",
           "[api][sync][backup]") {
   const DataFiles dir;

@@ -1,6 +1,7 @@
 // What a program does wrong with handles, functions and tickets is an error in its own words, and
 // changes nothing.
 #include <catch2/catch.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -294,6 +295,25 @@ TEST_CASE("a column and an argument of one name are refused, whichever comes fir
     });
     CHECK(absl::StrContains(function.status().message(), "'label' is declared twice"));
   }
+}
+
+TEST_CASE("a program learns which values the ids of a feature stand for", "[api]") {
+  const DataFiles files;
+  Cluster cluster = MustStart(1, 1);
+  ParameterServerStrategy strategy(cluster);
+  const PerWorkerDataset data = Must(strategy.CreatePerWorkerDataset(
+      Csv(files.Write("d.csv", "film,x,label\nHeat,1,2\nUp,3,4\nHeat,1,2\n"))
+          .Categorical("film")
+          .Numeric("x")
+          .Label("label")
+          .Batch(1)
+          .Epochs(1)));
+  const std::vector<std::string> films = data.vocabulary("film");
+  CHECK(std::set<std::string>(films.begin(), films.end()) == std::set<std::string>{"Heat", "Up"});
+  CHECK(data.vocabulary_size("film") >= 2);
+  CHECK(data.vocabulary("x").empty());
+  CHECK(data.vocabulary("none").empty());
+  CHECK(PerWorkerDataset().vocabulary("film").empty());
 }
 
 TEST_CASE("a closure of no step, or of more steps than examples, is refused by the call", "[api]") {

@@ -47,6 +47,24 @@ Rows RowsOf(ParameterServerStrategy* strategy, const EmbeddingTable& table) {
   return rows;
 }
 
+Rows AllRowsOf(ParameterServerStrategy* strategy, const EmbeddingTable& table) {
+  Rows rows;
+  ParameterServerStrategy::TableCursor at;
+  while (!at.done()) {
+    const auto read = Must(strategy->ReadIds(table, 5, &at));
+    const std::vector<float> values = ToVector<float>(read.rows);
+    for (int64_t i = 0; i < read.ids.dim(0); ++i) {
+      const auto begin = values.begin() + i * table.dim();
+      const bool is_new =
+          rows.emplace(read.ids.data<int64_t>()[i], std::vector<float>(begin, begin + table.dim()))
+              .second;
+      CHECK(is_new);
+    }
+  }
+  CHECK(absl::IsOutOfRange(strategy->ReadIds(table, 5, &at).status()));
+  return rows;
+}
+
 const std::vector<int64_t> kIds = {5,
                                    -7,
                                    1234567890123,
@@ -146,6 +164,26 @@ TEST_CASE("hash table: it has no whole to read or to assign, and says so", "[api
   options.initializer = GlorotUniform(1);
   CHECK_THAT(std::string(strategy.CreateTable("glorot", options).status().message()),
              Contains("known number of rows"));
+}
+
+TEST_CASE("a program reads all rows of a hash table, whatever its shards", "[api][hash]") {
+  for (const int shards : {1, 3}) {
+    ParameterServerStrategy strategy(MustStart(2, 1));
+    const EmbeddingTable table = Must(strategy.CreateTable("t", HashOptions(2, shards)));
+    CHECK(table.num_shards() == shards);
+    CHECK(AllRowsOf(&strategy, table).empty());
+    std::vector<int64_t> ids;
+    std::vector<float> values;
+    for (int64_t id = 0; id < 100; ++id) {
+      ids.push_back(id * 7919 - 300);
+      values.insert(values.end(), {static_cast<float>(id), -static_cast<float>(id)});
+    }
+    Must(strategy.WriteIds(table.info(), Tensor::FromVector(ids),
+                           Tensor::FromVector(values, Shape{100, 2}).value()));
+    const Rows rows = AllRowsOf(&strategy, table);
+    CHECK(rows == RowsOf(&strategy, table));
+    CHECK(rows.size() == 100);
+  }
 }
 
 }  // namespace
