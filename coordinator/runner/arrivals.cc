@@ -212,10 +212,18 @@ absl::StatusOr<const RemoteFunction*> Arrivals::TrainFunction(model::Model* mode
   const auto it = epochs_.find(epoch);
   if (it == epochs_.end()) return nullptr;
   if (!it->second.train) {
-    ASSIGN_OR_RETURN(it->second.train,
-                     model->DefineTrain(it->second.data, model::FirstVisitOf(epoch)));
+    ASSIGN_OR_RETURN(it->second.train, Define(model, epoch));
   }
   return &*it->second.train;
+}
+
+absl::StatusOr<std::optional<RemoteFunction>> Arrivals::Define(model::Model* model,
+                                                               int64_t epoch) const {
+  const auto it = epochs_.find(epoch);
+  if (it == epochs_.end()) return std::nullopt;
+  ASSIGN_OR_RETURN(RemoteFunction defined,
+                   model->DefineTrain(it->second.data, model::FirstVisitOf(epoch)));
+  return defined;
 }
 
 void Arrivals::DefineAgain() {

@@ -50,6 +50,8 @@ class Arrivals {
   bool Has(int64_t epoch) const { return epoch < next_ && epochs_.count(epoch) > 0; }
   // What trains on an epoch that there is.
   absl::StatusOr<const RemoteFunction*> TrainFunction(model::Model* model, int64_t epoch);
+  // A function of its own that does. None: there is no such epoch.
+  absl::StatusOr<std::optional<RemoteFunction>> Define(model::Model* model, int64_t epoch) const;
   // What is scheduled from now on is defined anew: the strategy's learning rates are others.
   void DefineAgain();
   // All that was scheduled of epochs before this one is over.

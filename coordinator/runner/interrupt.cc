@@ -1,10 +1,12 @@
 // How a job ends that is interrupted: with a checkpoint, or on an older one.
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "coordinator/core/controller.h"
 #include "coordinator/runner/runner.h"
+#include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::runner {
@@ -44,11 +46,13 @@ absl::Status JobRunner::SaveCheckpoint() {
 absl::Status JobRunner::SaveInterrupted() {
   if (events_.on_progress) events_.on_progress({Progress::Phase::kCheckpointing});
   const absl::Status saved = SaveCheckpoint();
-  resumable_ = saved.ok() || (absl::IsUnavailable(saved) && HasCheckpoint());
+  const bool has_older = HasCheckpoint();
+  // To go on from an older one would end in the same number that is none.
+  resumable_ = saved.ok() || (has_older && !GetNotFinite(saved));
   if (saved.ok()) return saved;
-  return Annotate(saved,
-                  "interrupted, and no checkpoint could be written; --resume goes on from "
-                  "the newest one there is");
+  return Annotate(saved, absl::StrCat("interrupted, and no checkpoint could be written",
+                                      resumable_ ? "; --resume goes on from the newest one there is"
+                                                 : ""));
 }
 
 // A job with checkpoints lets what it scheduled run, and goes on behind it. That may be minutes'

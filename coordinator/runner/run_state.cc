@@ -280,6 +280,11 @@ std::string ToJson(const RunState& s) {
   json["evaluations_without_gain"] = s.evaluations_without_gain;
   json["best_file"] = s.best_file;
   json["plateau"] = ToJson(s.plateau);
+  for (const RateChange& change : s.rate_changes) {
+    json["rate_changes"].push_back({{"epoch", change.from.epoch},
+                                    {"examples", change.from.examples},
+                                    {"factor", change.factor}});
+  }
   json["resumes"] = s.resumes;
   json["counters"] = ToJson(s.counters);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -346,6 +351,17 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   s.evaluations_without_gain = f.Get<int64_t>("evaluations_without_gain");
   s.best_file = f.Get<std::string>("best_file");
   if (json.contains("plateau")) s.plateau = ReadPlateau(f.Sub("plateau"), &error);
+  if (json.contains("rate_changes")) {
+    for (const Json& change : f.List("rate_changes")) {
+      const Fields of(change, &error);
+      const RateChange& read = s.rate_changes.emplace_back(
+          RateChange{{of.Get<int64_t>("epoch"), of.Get<int64_t>("examples")},
+                     of.Get<double>("factor")});
+      if (error.empty() && !(read.factor > 0 && read.factor <= 1)) {
+        error = absl::StrCat("'rate_changes.factor' is ", read.factor);
+      }
+    }
+  }
   s.resumes = f.Get<int64_t>("resumes");
   s.counters = ReadCounters(f.Sub("counters"));
   if (error.empty() && (s.batch_size < 1 || s.steps_per_function < 1)) {
@@ -525,6 +541,10 @@ RunState StateToResume(RunState state, const std::vector<Ticket>& pending,
   state.meter.steps = sizes.StepsBefore(state.position) + steps;
   state.meter.examples = sizes.ExamplesBefore(state.position) + examples;
   ++state.resumes;
+  // Where an older one does not say when, all steps that it has have the rates that it has.
+  if (state.rate_changes.empty() && state.plateau.factor != 1) {
+    state.rate_changes.push_back({DataPosition(), state.plateau.factor});
+  }
   return state;
 }
 

@@ -32,6 +32,12 @@ struct Plateau {
   int64_t evaluations_without_gain = 0;  // since the last one, or since rates were made smaller
 };
 
+// From this position in the data on, all learning rates are multiplied by the factor.
+struct RateChange {
+  DataPosition from;
+  double factor = 1;
+};
+
 // Of one evaluation during or after training.
 struct Evaluation {
   int64_t epoch = 0;
@@ -103,10 +109,14 @@ struct RunState {
   int64_t evaluations_without_gain = 0;
   std::string best_file;  // in the directory of checkpoints; empty: none
   Plateau plateau;
+  std::vector<RateChange> rate_changes = {};  // in their order; older ones do not say
 
   int64_t resumes = 0;
   RunCounters counters;
 };
+
+// By what the learning rates of a step are multiplied whose examples begin here (rates.cc).
+double RateFactorAt(const RunState& state, const DataPosition& at);
 
 std::string ToJson(const RunState& state);
 // Errors: InvalidArgument when it is no state of a job, saying what is wrong.

@@ -296,14 +296,6 @@ absl::Status JobRunner::WithoutNewFiles(absl::Status status) {
   return detail ? WithDetail(std::move(status), *detail) : status;
 }
 
-absl::StatusOr<std::vector<RemoteValue>> JobRunner::RunPending(ClusterCoordinator* coordinator) {
-  if (!follows()) return checkpoints_->RunPending(coordinator, {*train_});
-  return checkpoints_->RunPendingBy(
-      coordinator, [this](const checkpoint::CheckpointClosure& closure) {
-        return epochs_.arrivals->TrainFunction(model_.get(), closure.ticket.epoch);
-      });
-}
-
 absl::StatusOr<RemoteFunction> JobRunner::TrainFunction() {
   if (!train_) {
     ASSIGN_OR_RETURN(train_, model_->DefineTrain());
@@ -665,6 +657,7 @@ absl::StatusOr<bool> JobRunner::EvaluateAndJudge(int64_t epochs_finished) {
     s->evaluations_without_gain = after.evaluations_without_gain;
     s->best_file = after.best_file;
     s->plateau = after.plateau;
+    if (after.plateau.factor != rate) s->rate_changes.push_back({next_, after.plateau.factor});
     s->evaluate_seconds += absl::ToDoubleSeconds(absl::Now() - start);
     s->stopped_early = stop;
     s->epochs_finished = epochs_finished;
@@ -709,43 +702,6 @@ absl::StatusOr<bool> JobRunner::ShouldStop(const Evaluation& evaluation, RunStat
     return false;
   }
   return ++state->evaluations_without_gain >= rule.patience;
-}
-
-void JobRunner::JudgeRates(const Evaluation& evaluation, Plateau* plateau) const {
-  if (!job_.train.reduce_on_plateau) return;
-  const job::ReduceOnPlateau& rule = *job_.train.reduce_on_plateau;
-  const std::optional<double> score = ScoreOf(evaluation, rule.metric);
-  if (!score) return;
-  const bool best = !plateau->best || *score > *plateau->best + rule.min_delta;
-  if (best && !std::isnan(*score)) {
-    plateau->best = *score;
-    plateau->best_of = ScoreName(rule.metric);
-    plateau->evaluations_without_gain = 0;
-    return;
-  }
-  if (++plateau->evaluations_without_gain < rule.patience) return;
-  plateau->evaluations_without_gain = 0;
-  // A job that was resumed with a larger min_factor keeps what it has.
-  const double least = std::min(plateau->factor, rule.min_factor);
-  plateau->factor = std::max(plateau->factor * rule.factor, least);
-}
-
-// Nothing trains now, and what a lost parameter server takes back runs again by the function that
-// it was scheduled with. So each step has the rate that was right when it was scheduled.
-absl::Status JobRunner::UseRates() {
-  const double factor = tracker_->state().plateau.factor;
-  strategy_.set_learning_rate_factor(factor);
-  train_.reset();
-  if (follows()) {
-    // The rest of this epoch, if there is any; a later one's function is defined when it begins.
-    epochs_.arrivals->DefineAgain();
-    ASSIGN_OR_RETURN(const RemoteFunction* train,
-                     epochs_.arrivals->TrainFunction(model_.get(), next_.epoch));
-    if (train != nullptr) train_ = *train;
-  }
-  RETURN_IF_ERROR(TrainFunction().status());
-  if (events_.on_rate) events_.on_rate(factor);
-  return absl::OkStatus();
 }
 
 absl::Status JobRunner::FillIn(JobResult* result) {

@@ -2,7 +2,10 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "tests/integration/jobs.h"
 
@@ -63,6 +66,36 @@ TEST_CASE("an interrupted job does not wait long for lost tasks, and tells how i
   // It does, elsewhere.
   Daemons others(files, 1, 1);
   Process resumed(train_on(others, {"--resume", "--set", consistency}));
+  REQUIRE(resumed.WaitForError(" written, "));
+  resumed.Kill(SIGTERM);
+  CHECK(resumed.Wait().code == 75);
+}
+
+TEST_CASE("a job that is interrupted and cannot save goes on from an older checkpoint",
+          "[interrupted]") {
+  const DataFiles files;
+  const std::string checkpoints = files.Path("checkpoints"), away = files.Path("away");
+  const std::vector<std::string> train = {
+      "train", WriteMatrixFactorization(files), "--in-process", "--checkpoint-dir", checkpoints,
+      "--set", "checkpoint.every_steps=200",    "--set",        "train.epochs=",    "--set",
+      "train.steps=1000000000"};
+  Process job(CoxswainCommand(train));
+  REQUIRE(job.WaitForError("checkpoint 1 written"));
+  // The disk is not there.
+  std::filesystem::rename(checkpoints, away);
+  files.Write("checkpoints", "");
+  job.Kill(SIGTERM);
+  const auto result = job.Wait();
+  CAPTURE(result.err);
+  CHECK(result.code == 75);
+  CHECK_THAT(result.err, Contains("interrupted, and no checkpoint could be written; --resume goes "
+                                  "on from the newest one there is"));
+  CHECK_THAT(result.err, Contains("resume with"));
+  std::filesystem::remove(checkpoints);
+  std::filesystem::rename(away, checkpoints);
+  std::vector<std::string> again = train;
+  again.push_back("--resume");
+  Process resumed(CoxswainCommand(again));
   REQUIRE(resumed.WaitForError(" written, "));
   resumed.Kill(SIGTERM);
   CHECK(resumed.Wait().code == 75);

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "coordinator/runner/run_state.h"
 
 namespace coxswain::runner {
@@ -57,43 +56,6 @@ TEST_CASE("a checkpoint keeps the mean loss, also one that has it by closures", 
   REQUIRE(old.ok());
   CHECK(old->meter.loss_sum / old->meter.loss_weight == Approx(3));
   CHECK(old->meter.loss_weight == 600);
-}
-
-TEST_CASE("scores of another metric or of other examples are not compared", "[job]") {
-  RunState state;
-  state.best = 0.7;
-  state.best_of = "auc of the validation part";
-  state.evaluations_without_gain = 2;
-  state.best_file = "best-1";
-  state.plateau.best = 0.7;
-  state.plateau.best_of = state.best_of;
-  const std::string json = ToJson(state);
-  const auto resumed = [&](const std::string& stopping, const std::string& plateau) {
-    RunState read = ParseRunState(json).value();
-    return std::pair{ForgetOtherScores(stopping, plateau, &read).size(), read};
-  };
-  const std::string other = "logloss of the validation part";
-  const auto [none, same] = resumed(state.best_of, state.best_of);
-  CHECK(none == 0);
-  CHECK(same.best == 0.7);
-  CHECK(same.evaluations_without_gain == 2);
-  CHECK(same.best_file == "best-1");
-  const auto [one, changed] = resumed(other, state.best_of);
-  CHECK(one == 1);
-  CHECK_FALSE(changed.best.has_value());
-  CHECK(changed.evaluations_without_gain == 0);
-  CHECK(changed.best_file.empty());
-  CHECK(changed.plateau.best == 0.7);
-  const auto [two, both] = resumed(other, other);
-  CHECK(two == 2);
-  CHECK_FALSE(both.plateau.best.has_value());
-  // Without early stopping what was the best is kept for when it comes back.
-  CHECK(resumed("", "").first == 0);
-  // Older checkpoints do not say what a score was of.
-  state.best_of.clear();
-  RunState old = ParseRunState(ToJson(state)).value();
-  CHECK(ForgetOtherScores(other, "", &old).empty());
-  CHECK(old.best == 0.7);
 }
 
 }  // namespace

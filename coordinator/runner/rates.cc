@@ -1,0 +1,86 @@
+// The learning rates of a job that makes them smaller (train.reduce_on_plateau): which ones come
+// next, and which ones the steps of a checkpoint have that did not run yet.
+#include <algorithm>
+#include <cmath>
+
+#include "coordinator/runner/arrivals.h"
+#include "coordinator/runner/runner.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/manifest.h"
+
+namespace coxswain::runner {
+
+double RateFactorAt(const RunState& state, const DataPosition& at) {
+  if (state.rate_changes.empty()) return state.plateau.factor;
+  double factor = 1;
+  for (const RateChange& change : state.rate_changes) {
+    if (!(at < change.from)) factor = change.factor;
+  }
+  return factor;
+}
+
+void JobRunner::JudgeRates(const Evaluation& evaluation, Plateau* plateau) const {
+  if (!job_.train.reduce_on_plateau) return;
+  const job::ReduceOnPlateau& rule = *job_.train.reduce_on_plateau;
+  const std::optional<double> score = ScoreOf(evaluation, rule.metric);
+  if (!score) return;
+  const bool best = !plateau->best || *score > *plateau->best + rule.min_delta;
+  if (best && !std::isnan(*score)) {
+    plateau->best = *score;
+    plateau->best_of = ScoreName(rule.metric);
+    plateau->evaluations_without_gain = 0;
+    return;
+  }
+  if (++plateau->evaluations_without_gain < rule.patience) return;
+  plateau->evaluations_without_gain = 0;
+  // A job that was resumed with a larger min_factor keeps what it has.
+  const double least = std::min(plateau->factor, rule.min_factor);
+  plateau->factor = std::max(plateau->factor * rule.factor, least);
+}
+
+// Nothing trains now, and what a lost parameter server takes back runs again by the function that
+// it was scheduled with. So each step has the rate that was right when it was scheduled.
+absl::Status JobRunner::UseRates() {
+  const double factor = tracker_->state().plateau.factor;
+  strategy_.set_learning_rate_factor(factor);
+  train_.reset();
+  if (follows()) {
+    // The rest of this epoch, if there is any; a later one's function is defined when it begins.
+    epochs_.arrivals->DefineAgain();
+    ASSIGN_OR_RETURN(const RemoteFunction* train,
+                     epochs_.arrivals->TrainFunction(model_.get(), next_.epoch));
+    if (train != nullptr) train_ = *train;
+  }
+  RETURN_IF_ERROR(TrainFunction().status());
+  if (events_.on_rate) events_.on_rate(factor);
+  return absl::OkStatus();
+}
+
+// A checkpoint that was being written while the rates became smaller has steps from before.
+absl::StatusOr<std::vector<RemoteValue>> JobRunner::RunPending(ClusterCoordinator* coordinator) {
+  const RunState state = tracker_->state();
+  const auto find = [&](const checkpoint::CheckpointClosure& closure)
+      -> absl::StatusOr<const RemoteFunction*> {
+    if (!follows() && closure.function != train_->name()) return nullptr;
+    const double factor =
+        RateFactorAt(state, DataPosition{closure.ticket.epoch, closure.ticket.begin});
+    if (factor != state.plateau.factor) return FunctionWithRate(factor, closure.ticket.epoch);
+    if (!follows()) return &*train_;
+    return epochs_.arrivals->TrainFunction(model_.get(), closure.ticket.epoch);
+  };
+  return checkpoints_->RunPendingBy(coordinator, find);
+}
+
+absl::StatusOr<const RemoteFunction*> JobRunner::FunctionWithRate(double factor, int64_t epoch) {
+  std::optional<RemoteFunction>& function = earlier_rates_[{factor, follows() ? epoch : 0}];
+  if (function) return &*function;
+  strategy_.set_learning_rate_factor(factor);
+  absl::StatusOr<std::optional<RemoteFunction>> made =
+      follows() ? epochs_.arrivals->Define(model_.get(), epoch) : model_->DefineTrain();
+  strategy_.set_learning_rate_factor(tracker_->state().plateau.factor);
+  RETURN_IF_ERROR(made.status());
+  function = *std::move(made);
+  return function ? &*function : nullptr;
+}
+
+}  // namespace coxswain::runner
