@@ -1,9 +1,11 @@
 #include "coordinator/model/saved_inputs.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/model_directory.h"
@@ -33,14 +35,30 @@ absl::Status WriteAll(const data::Dataset& data, const job::JobSpec& job,
   return files->WriteAtomically(absl::StrCat(directory, "/", kSavedInputs.file), *manifest_text);
 }
 
-absl::Status CheckMayGo(const std::string& directory) {
-  return CheckReplaceable(directory, kSavedInputs);
+// Whether it is one whose manifest is damaged, with nothing beside what a save writes.
+bool IsDamaged(const std::string& directory) {
+  std::error_code error;
+  const std::filesystem::path manifest = std::filesystem::path(directory) / kSavedInputs.file;
+  if (!std::filesystem::is_regular_file(manifest, error)) return false;
+  if (ReadModelManifest(directory, kSavedInputs).ok()) return false;
+  const std::vector<std::string> names = FilesBelow(directory);
+  return std::all_of(names.begin(), names.end(), [](const std::string& name) {
+    return IsSavedFile(name) &&
+           (absl::StrContains(name, '/') || !absl::EndsWith(name, ".safetensors"));
+  });
 }
 
-// Whether what is there has the same manifest, and so the same checksums.
+absl::Status CheckMayGo(const std::string& directory) {
+  absl::Status status = CheckReplaceable(directory, kSavedInputs);
+  return status.ok() || !IsDamaged(directory) ? status : absl::OkStatus();
+}
+
+// Whether what is there has the same manifest, and is what that says.
 bool IsThere(env::FileSystem* files, const std::string& directory, const std::string& manifest) {
   const auto there = files->Read(absl::StrCat(directory, "/", kSavedInputs.file));
-  return there.ok() && *there == manifest;
+  if (!there.ok() || *there != manifest) return false;
+  return CheckModelFiles(directory, nlohmann::json::parse(manifest, nullptr, false), kSavedInputs)
+      .ok();
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ absl::StatusOr<Checksum> ChecksumOf(const std::string& path) {
   return sum;
 }
 
-absl::Status Damaged(const std::string& path, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat(path, ": ", what));
+absl::Status Damaged(const std::string& path, absl::string_view what, const ManifestKind& kind) {
+  return absl::DataLossError(absl::StrCat(path, ": ", what, kind.remedy));
 }
 
 // Whether a name stays in the directory.
@@ -52,12 +52,13 @@ absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory,
   }
   nlohmann::json manifest = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kind.format) {
-    return Damaged(path, absl::StrCat("not the manifest of a ", kind.what));
+    return Damaged(path, absl::StrCat("not the manifest of a ", kind.what), kind);
   }
   const auto version = manifest.find("format_version");
   if (version == manifest.end()) return manifest;
   if (!version->is_number_unsigned()) {
-    return Damaged(path, absl::StrCat("format_version: wanted a number, found ", version->dump()));
+    return Damaged(path, absl::StrCat("format_version: wanted a number, found ", version->dump()),
+                   kind);
   }
   if (version->get<uint64_t>() > kModelFormat) {
     return absl::FailedPreconditionError(
@@ -86,25 +87,25 @@ absl::Status CheckFiles(const std::string& directory, const nlohmann::json& mani
   const std::string manifest_path = absl::StrCat(directory, "/", kind.file);
   const auto sums = manifest.find("checksums");
   if (sums == manifest.end()) return absl::OkStatus();
-  if (!sums->is_object()) return Damaged(manifest_path, "checksums: wanted an object");
+  if (!sums->is_object()) return Damaged(manifest_path, "checksums: wanted an object", kind);
   for (const auto& [name, entry] : sums->items()) {
     if (!only.empty() && name != only) continue;
     const auto number = [&entry = entry](const char* key) {
       return entry.is_object() && entry.contains(key) && entry[key].is_number_unsigned();
     };
     if (!IsInside(name) || !number("bytes") || !number("crc32")) {
-      return Damaged(manifest_path, absl::StrCat("checksums: '", name, "' has none"));
+      return Damaged(manifest_path, absl::StrCat("checksums: '", name, "' has none"), kind);
     }
     const std::string path = absl::StrCat(directory, "/", name);
     const auto found = ChecksumOf(path);
-    if (absl::IsNotFound(found.status())) return Damaged(path, "this file of the model is missing");
+    if (absl::IsNotFound(found.status())) return Damaged(path, "this file of the model is missing", kind);
     RETURN_IF_ERROR(found.status());
     if (found->bytes != entry["bytes"].get<uint64_t>()) {
       return Damaged(path, absl::StrCat("wanted the ", entry["bytes"].get<uint64_t>(),
-                                        " bytes that were saved, found ", found->bytes));
+                                        " bytes that were saved, found ", found->bytes), kind);
     }
     if (found->crc32 != entry["crc32"].get<uint32_t>()) {
-      return Damaged(path, "its content is not what was saved (the checksum is another)");
+      return Damaged(path, "its content is not what was saved (the checksum is another)", kind);
     }
   }
   return absl::OkStatus();

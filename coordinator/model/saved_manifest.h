@@ -22,11 +22,14 @@ namespace coxswain::model {
 struct ManifestKind {
   const char* file;
   const char* format;
-  const char* what;  // for messages: "holds no ..."
+  const char* what;    // for messages: "holds no ..."
+  const char* remedy;  // behind what is wrong with one that is damaged
 };
-inline constexpr ManifestKind kSavedModel = {"model.json", "coxswain-model", "saved model"};
+inline constexpr ManifestKind kSavedModel = {"model.json", "coxswain-model", "saved model", ""};
 // A model without its variables, beside a job's checkpoints; see saved_inputs.h.
-inline constexpr ManifestKind kSavedInputs = {"inputs.json", "coxswain-inputs", "job's inputs"};
+inline constexpr ManifestKind kSavedInputs = {
+    "inputs.json", "coxswain-inputs", "job's inputs",
+    "; `coxswain train` of the job with --resume writes the directory anew"};
 inline constexpr const char* kModelManifest = kSavedModel.file;
 inline constexpr const char* kModelFormatName = kSavedModel.format;
 // 2: checksums of all files, and histories. Models of format 1, which have no number, can still be

@@ -50,9 +50,9 @@ absl::Status JobRunner::SaveInterrupted() {
   // To go on from an older one would end in the same number that is none.
   resumable_ = saved.ok() || (has_older && !GetNotFinite(saved));
   if (saved.ok()) return saved;
-  return Annotate(saved, absl::StrCat("interrupted, and no checkpoint could be written",
-                                      resumable_ ? "; --resume goes on from the newest one there is"
-                                                 : ""));
+  return Annotate(
+      saved, absl::StrCat("interrupted, and no checkpoint could be written",
+                          resumable_ ? "; --resume goes on from the newest one there is" : ""));
 }
 
 // A job with checkpoints lets what it scheduled run, and goes on behind it. That may be minutes'

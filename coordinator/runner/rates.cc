@@ -59,8 +59,8 @@ absl::Status JobRunner::UseRates() {
 // A checkpoint that was being written while the rates became smaller has steps from before.
 absl::StatusOr<std::vector<RemoteValue>> JobRunner::RunPending(ClusterCoordinator* coordinator) {
   const RunState state = tracker_->state();
-  const auto find = [&](const checkpoint::CheckpointClosure& closure)
-      -> absl::StatusOr<const RemoteFunction*> {
+  const auto find =
+      [&](const checkpoint::CheckpointClosure& closure) -> absl::StatusOr<const RemoteFunction*> {
     if (!follows() && closure.function != train_->name()) return nullptr;
     const double factor =
         RateFactorAt(state, DataPosition{closure.ticket.epoch, closure.ticket.begin});

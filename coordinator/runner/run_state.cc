@@ -354,9 +354,8 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   if (json.contains("rate_changes")) {
     for (const Json& change : f.List("rate_changes")) {
       const Fields of(change, &error);
-      const RateChange& read = s.rate_changes.emplace_back(
-          RateChange{{of.Get<int64_t>("epoch"), of.Get<int64_t>("examples")},
-                     of.Get<double>("factor")});
+      const RateChange& read = s.rate_changes.emplace_back(RateChange{
+          {of.Get<int64_t>("epoch"), of.Get<int64_t>("examples")}, of.Get<double>("factor")});
       if (error.empty() && !(read.factor > 0 && read.factor <= 1)) {
         error = absl::StrCat("'rate_changes.factor' is ", read.factor);
       }

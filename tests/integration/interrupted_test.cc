@@ -75,10 +75,17 @@ TEST_CASE("a job that is interrupted and cannot save goes on from an older check
           "[interrupted]") {
   const DataFiles files;
   const std::string checkpoints = files.Path("checkpoints"), away = files.Path("away");
-  const std::vector<std::string> train = {
-      "train", WriteMatrixFactorization(files), "--in-process", "--checkpoint-dir", checkpoints,
-      "--set", "checkpoint.every_steps=200",    "--set",        "train.epochs=",    "--set",
-      "train.steps=1000000000"};
+  const std::vector<std::string> train = {"train",
+                                          WriteMatrixFactorization(files),
+                                          "--in-process",
+                                          "--checkpoint-dir",
+                                          checkpoints,
+                                          "--set",
+                                          "checkpoint.every_steps=200",
+                                          "--set",
+                                          "train.epochs=",
+                                          "--set",
+                                          "train.steps=1000000000"};
   Process job(CoxswainCommand(train));
   REQUIRE(job.WaitForError("checkpoint 1 written"));
   // The disk is not there.

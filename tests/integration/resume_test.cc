@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -440,6 +441,44 @@ TEST_CASE("a job is resumed only with updates of as many batches, combined as be
   const auto with_backup = train("{mode: sync, replicas: 2, backup: 1}", {"--resume"});
   INFO(with_backup.err);
   CHECK(with_backup.code == 0);
+}
+
+TEST_CASE("inputs beside checkpoints that are damaged are written again by --resume",
+          "[resume]") {
+  const DataFiles files;
+  const std::string checkpoints = files.Path("checkpoints"), inputs = checkpoints + "/inputs";
+  const std::string job = WriteTabular(files,
+                                       "label: {column: label}\n"
+                                       "model: {kind: mlp, hidden: [4]}\n"
+                                       "train: {batch_size: 32}\n");
+  const std::vector<std::string> train = {"train",   job,          "--in-process",
+                                          "--quiet", "--resume",   "--checkpoint-dir",
+                                          checkpoints};
+  const auto trained = Coxswain(train);
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const std::string rows = files.Write("rows.csv", "color,size\nred,17\nblue,80\n");
+  const std::vector<std::string> predict = {"predict", "--checkpoint-dir", checkpoints, "--input",
+                                            rows};
+  const std::string before = Coxswain(predict).out;
+  for (const char* file : {"vocabulary/color.txt", "features.json", "inputs.json"}) {
+    INFO(file);
+    std::ofstream(inputs + "/" + file) << "";
+    const auto broken = Coxswain(predict);
+    CHECK(broken.code == 3);
+    CHECK_THAT(broken.err, Contains("`coxswain train` of the job with --resume"));
+    const auto again = Coxswain(train);
+    INFO(again.err);
+    CHECK(again.code == 0);
+    const auto predicted = Coxswain(predict);
+    CHECK(predicted.code == 0);
+    CHECK(predicted.out == before);
+  }
+  // What is not its own stays.
+  files.Write("checkpoints/inputs/notes.txt", "mine");
+  std::ofstream(inputs + "/inputs.json") << "";
+  Coxswain(train);
+  CHECK(std::filesystem::exists(inputs + "/notes.txt"));
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST_CASE("a run's state comes back from JSON as it was", "[job]") {
   s.best = -0.125;
   s.evaluations_without_gain = 1;
   s.best_file = "best-000000005.safetensors";
-  s.plateau = {0.01, -0.25, 1};
+  s.plateau = {.factor = 0.01, .best = -0.25, .evaluations_without_gain = 1};
   s.evaluations[0].rate_factor = 0.1;
   s.resumes = 2;
   s.counters.failures = {3, 2, 5, {0.1, 0.2}, 7, 9, 1};
