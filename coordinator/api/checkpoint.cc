@@ -58,9 +58,10 @@ struct CheckpointManager::State {
   // The newest checkpoint's number when they were last looked at, 0: there was none; nullopt: they
   // were not.
   std::optional<uint64_t> newest;
-  bool tried = false;  // the directory
+  uint64_t restored = 0;  // the number of the one that was found last, if that was restored
+  bool tried = false;     // the directory
   absl::Status LookAtCheckpoints();
-  absl::Status CheckNoneCame() const;
+  absl::Status CheckDirectory() const;
 };
 
 CheckpointManager::CheckpointManager(CheckpointOptions options)
@@ -88,6 +89,7 @@ uint64_t CheckpointManager::min_epoch() const {
 absl::Status CheckpointManager::Find(const Usable& usable) {
   // The one that was found before need not be read again.
   const uint64_t verified = std::exchange(state_->found, false) ? state_->manifest.number : 0;
+  const uint64_t restored = std::exchange(state_->restored, 0);
   state_->skipped.clear();
   ASSIGN_OR_RETURN(checkpoint::ChosenCheckpoint chosen,
                    checkpoint::ChooseCheckpoint(state_->files.get(), state_->options.directory,
@@ -100,6 +102,7 @@ absl::Status CheckpointManager::Find(const Usable& usable) {
     state_->found = true;
     state_->manifest = *std::move(chosen.good->manifest);
     state_->path = chosen.good->path;
+    if (state_->manifest.number == restored) state_->restored = restored;
     return absl::OkStatus();
   }
   const absl::Status why = chosen.WhyNone(state_->options.directory);
@@ -152,6 +155,7 @@ absl::Status CheckpointManager::Restore(ParameterServerStrategy* strategy,
   RETURN_IF_ERROR(Annotate(Rename(renamed, &manifest), state_->path));
   RETURN_IF_ERROR(strategy->UseLayout(manifest));
   strategy->cluster().controller()->Resume(std::move(manifest), state_->path);
+  state_->restored = state_->manifest.number;
   return absl::OkStatus();
 }
 
@@ -229,17 +233,26 @@ absl::Status CheckpointManager::State::LookAtCheckpoints() {
   return absl::OkStatus();
 }
 
-// Whoever had the cluster meanwhile may have gone on, and even be over: its checkpoints are not to
-// be numbered on, nor removed, as if they were this program's.
-absl::Status CheckpointManager::State::CheckNoneCame() const {
-  if (!newest) return absl::OkStatus();
+// What is there is numbered on, and removed in time. That is for the run that goes on from it, and
+// not for another one: neither where whoever had the cluster meanwhile has gone on, and may even be
+// over, nor where the program has not restored it.
+absl::Status CheckpointManager::State::CheckDirectory() const {
   ASSIGN_OR_RETURN(const auto there, checkpoint::ListCheckpoints(files.get(), options.directory));
-  if (there.empty() || there[0].number <= *newest) return absl::OkStatus();
-  return WithDetail(
-      absl::UnavailableError(absl::StrCat(
-          options.directory, " has got ", checkpoint::CheckpointName(there[0].number),
-          " of another coordinator since this one looked; start it again with --resume")),
-      {ErrorCause::kClusterHeld, false, "", 0});
+  if (there.empty()) return absl::OkStatus();
+  const std::string name = checkpoint::CheckpointName(there[0].number);
+  if (newest && there[0].number > *newest) {
+    return WithDetail(
+        absl::UnavailableError(absl::StrCat(
+            options.directory, " has got ", name,
+            " of another coordinator since this one looked; start it again with --resume")),
+        {ErrorCause::kClusterHeld, false, "", 0});
+  }
+  if (restored != 0 || options.begin_anew) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      options.directory, " has checkpoints of an earlier run, the newest is ", name,
+      ", and this program has not restored one: go on from it (Find, and Restore before the first ",
+      "variable), name another directory, or begin anew beside them ",
+      "(CheckpointOptions::begin_anew)"));
 }
 
 absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std::string()> state) {
@@ -262,7 +275,7 @@ absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std:
                                                  state_->options.lock));
     state_->locked = true;
   }
-  RETURN_IF_ERROR(state_->CheckNoneCame());
+  RETURN_IF_ERROR(state_->CheckDirectory());
   if (!state_->tried) RETURN_IF_ERROR(TryDirectory(cluster));
   RETURN_IF_ERROR(WaitForStatus(
       [&](auto done) {

@@ -84,6 +84,11 @@ struct CheckpointOptions {
   absl::Duration every = absl::Seconds(60);  // zero: not by time
   int64_t every_steps = 0;                   // 0: not by steps
   int keep = 3;
+  // Whether a program may start in a directory that has checkpoints which it has not restored. Its
+  // own are numbered after these, and `keep` counts both: the last of the old ones goes when the
+  // program has written `keep` of its own. Until then Find may find an old one, where the newer ones
+  // are damaged or there is none yet.
+  bool begin_anew = false;
   // Incremental checkpoints write only the rows of a table that were touched since an older
   // checkpoint, and link the files of that one. The whole table is written when the deltas would be
   // more files, or a larger share of the whole, than this. 0: tables are always written as a whole.
@@ -169,7 +174,9 @@ class CheckpointManager {
   // Locks the directory until this object and all copies of the cluster are gone; takes the lock
   // from an older coordinator of the same cluster. Call it once, on one manager of a cluster.
   // Errors: FailedPrecondition when this manager was started, or another one on this cluster, which
-  // goes on undisturbed; as Lock; those of TryDirectory, which it calls unless that was done; those
+  // goes on undisturbed; FailedPrecondition when the directory has checkpoints and this manager has
+  // not restored the one that Find found last, unless CheckpointOptions::begin_anew says that this
+  // is right; Unavailable with cause kClusterHeld when newer ones came since Find; as Lock; those of TryDirectory, which it calls unless that was done; those
   // of listing the directory; that of the job.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
   // Writes a checkpoint now and waits for it, for as long as the tasks write. With synchronous

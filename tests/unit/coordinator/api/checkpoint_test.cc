@@ -372,8 +372,11 @@ TEST_CASE("a program does not go on where another one has been since it looked",
   const absl::Status refused = late.Start(cluster);
   CHECK(absl::IsUnavailable(refused));
   CHECK(absl::StrContains(refused.message(), "of another coordinator since this one looked"));
-  Must(late.Find());  // it goes on from it
-  Must(late.Start(cluster));
+  Must(late.Find());
+  CHECK(absl::IsFailedPrecondition(late.Start(cluster)));  // it has seen it, and has its own values
+  const Cluster next = MustStart(1, 1);
+  Program resumed(next, &late);
+  Must(late.Start(next));
 }
 
 TEST_CASE("a directory that another coordinator took over gets no checkpoint of the old one",
