@@ -153,6 +153,15 @@ absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std
   return absl::OkStatus();
 }
 
+std::vector<std::string> Catalog::LayoutLeftOver() const {
+  absl::MutexLock lock(&mu_);
+  std::vector<std::string> names;
+  for (const auto& [name, owner] : in_layout_) {
+    if (owners_.count(name) == 0) names.push_back(name);
+  }
+  return names;
+}
+
 void Catalog::PlaceBeside(const checkpoint::Manifest& manifest) {
   std::map<std::string, std::vector<proto::ShardSpec>> tables;
   for (const proto::SavedShard& saved : manifest.shards) {

@@ -58,6 +58,8 @@ class Catalog {
   // The names of its variables are reserved for `owner`, the only strategy that goes on from the
   // checkpoint.
   absl::Status TakeLayout(const checkpoint::Manifest& manifest, const std::string& owner);
+  // The layout's variables that nobody has created, in the order of their names.
+  std::vector<std::string> LayoutLeftOver() const;
   // Gives each new shard a number and a PS. Those of a table NAME_bias go beside those of table
   // NAME if both are cut in the same way, so that a bias is where its row is. (Shards that move
   // later may part.)

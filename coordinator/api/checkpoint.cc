@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "coordinator/api/catalog.h"
 #include "coordinator/api/cluster_identity.h"
 #include "coordinator/api/wait.h"
 #include "coordinator/api/wait_reporter.h"
@@ -62,6 +63,7 @@ struct CheckpointManager::State {
   bool tried = false;     // the directory
   absl::Status LookAtCheckpoints();
   absl::Status CheckDirectory() const;
+  absl::Status CheckLeftOver(const Cluster& on) const;
 };
 
 CheckpointManager::CheckpointManager(CheckpointOptions options)
@@ -255,6 +257,20 @@ absl::Status CheckpointManager::State::CheckDirectory() const {
       "(CheckpointOptions::begin_anew)"));
 }
 
+// Later checkpoints would lack them, and in time the last one that has them goes.
+absl::Status CheckpointManager::State::CheckLeftOver(const Cluster& on) const {
+  std::vector<std::string> left;
+  for (const std::string& name : on.catalog()->LayoutLeftOver()) {
+    if (options.dropped.count(name) == 0) left.push_back(absl::StrCat("'", name, "'"));
+  }
+  if (left.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path.empty() ? "the checkpoint" : path,
+      " has variables that this program has not created: ", absl::StrJoin(left, ", "),
+      "; create them before Start, under another name by the names that ",
+      "are given to Restore, or name those that are dropped (CheckpointOptions::dropped)"));
+}
+
 absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std::string()> state) {
   if (state_->cluster != nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -263,6 +279,7 @@ absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std:
   // Before the lock: it could be taken from the manager that has started.
   RETURN_IF_ERROR(
       WaitForStatus([&](auto done) { cluster.controller()->CheckNoCheckpoints(std::move(done)); }));
+  RETURN_IF_ERROR(state_->CheckLeftOver(cluster));
   const std::string& daemons = cluster.identity();
   if (daemons.empty()) {
     RETURN_IF_ERROR(Lock(daemons, absl::ZeroDuration()));

@@ -89,6 +89,9 @@ struct CheckpointOptions {
   // program has written `keep` of its own. Until then Find may find an old one, where the newer ones
   // are damaged or there is none yet.
   bool begin_anew = false;
+  // Variables and tables of the checkpoint, by the program's names, that the program goes on
+  // without: no later checkpoint has them.
+  std::set<std::string> dropped = {};
   // Incremental checkpoints write only the rows of a table that were touched since an older
   // checkpoint, and link the files of that one. The whole table is written when the deltas would be
   // more files, or a larger share of the whole, than this. 0: tables are always written as a whole.
@@ -176,8 +179,10 @@ class CheckpointManager {
   // Errors: FailedPrecondition when this manager was started, or another one on this cluster, which
   // goes on undisturbed; FailedPrecondition when the directory has checkpoints and this manager has
   // not restored the one that Find found last, unless CheckpointOptions::begin_anew says that this
-  // is right; Unavailable with cause kClusterHeld when newer ones came since Find; as Lock; those of TryDirectory, which it calls unless that was done; those
-  // of listing the directory; that of the job.
+  // is right; FailedPrecondition when the restored one has variables that the program has neither
+  // created by now nor named in CheckpointOptions::dropped; Unavailable with cause kClusterHeld when
+  // newer ones came since Find; as Lock; those of TryDirectory, which it calls unless that was done;
+  // those of listing the directory; that of the job.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
   // Writes a checkpoint now and waits for it, for as long as the tasks write. With synchronous
   // steps, of which none begins meanwhile, that is at most RecoveryOptions.cluster_timeout: then it

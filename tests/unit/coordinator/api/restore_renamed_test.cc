@@ -114,6 +114,35 @@ TEST_CASE("variables go on under other names, with all that their optimizers hav
   CHECK(program.All() == wanted);
 }
 
+TEST_CASE("a program does not lose a variable of its checkpoint by not creating it",
+          "[checkpoint]") {
+  const DataFiles dir;
+  Begin(dir);
+  CheckpointOptions options = In(dir);
+  const bool dropped = GENERATE(false, true);
+  if (dropped) options.dropped = {"users", "gone already"};
+  CheckpointManager checkpoints(options);
+  Must(checkpoints.Find());
+  const Cluster cluster = Must(Cluster::InProcess(1, 1, After(checkpoints)));
+  ParameterServerStrategy strategy(cluster);
+  Must(checkpoints.Restore(&strategy, {{"users", "table"}}));
+  const OptimizerSpec momentum = Momentum{.learning_rate = 1, .momentum = 0.5};
+  Must(strategy.CreateTable("user", {.rows = 5, .dim = 1, .optimizer = momentum}));
+  const absl::Status early = checkpoints.Start(cluster);
+  CHECK(absl::IsFailedPrecondition(early));
+  CHECK(absl::StrContains(early.message(),
+                          dropped ? "created: 'weight';" : "created: 'users', 'weight';"));
+  CHECK(absl::StrContains(early.message(), checkpoints.path()));
+  Must(strategy.CreateVariable("weight", {.shape = Shape{2}, .optimizer = momentum}));
+  if (!dropped) {
+    CHECK(absl::IsFailedPrecondition(checkpoints.Start(cluster)));
+    CHECK(absl::IsFailedPrecondition(checkpoints.Save()));
+    Must(strategy.CreateTable("users", {.rows = 5, .dim = 1, .optimizer = momentum}));
+  }
+  Must(checkpoints.Start(cluster));
+  Must(checkpoints.Save());
+}
+
 TEST_CASE("names that are not there, or would be there twice, are refused", "[checkpoint]") {
   const DataFiles dir;
   Begin(dir);
