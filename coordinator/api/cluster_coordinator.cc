@@ -101,8 +101,12 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, Schedul
     return Refuse(std::move(status));
   }
   core::ClosureSpec spec = SpecOf(function, options.ticket, options.steps, std::move(arguments));
-  spec.deadline = cluster_.env()->Monotonic() + options.deadline;
+  spec.deadline = DeadlineIn(options.deadline);
   return ScheduleSpec(function, std::move(spec));
+}
+
+absl::Duration ClusterCoordinator::DeadlineIn(absl::Duration time) const {
+  return cluster_.env()->Monotonic() + std::max(time, absl::ZeroDuration());
 }
 
 core::ClosureSpec ClusterCoordinator::SpecOf(const RemoteFunction& function, const Ticket& ticket,
@@ -165,7 +169,7 @@ std::vector<RemoteValue> ClusterCoordinator::ScheduleStep(const RemoteFunction& 
   std::vector<core::ClosureSpec> step;
   std::vector<Tell> done;
   std::vector<core::Controller::ClosureNumber> numbers;
-  const absl::Duration deadline = cluster_.env()->Monotonic() + options.deadline;
+  const absl::Duration deadline = DeadlineIn(options.deadline);
   const auto accumulate = static_cast<size_t>(std::max<int64_t>(1, consistency_.accumulate));
   for (size_t i = 0; i < tickets.size(); ++i) {
     step.push_back(SpecOf(function, tickets[i], 1, ArgumentsOf(options, i)));

@@ -1,5 +1,6 @@
 // What a coordinator knows of its closures, and those of them that wait for their arguments: how
 // they start, and how they end without having started.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -97,7 +98,7 @@ RemoteValue ClusterCoordinator::ScheduleLater(const RemoteFunction& function,
   one->coordinator = this;
   one->function = function;
   one->spec = SpecOf(function, options.ticket, options.steps, {});
-  one->spec.deadline = cluster_.env()->Monotonic() + options.deadline;
+  one->spec.deadline = DeadlineIn(options.deadline);
   one->value = value;
   one->tell = TellerOf(function, value, &one->spec);
   one->arguments = std::move(options.arguments);
@@ -122,7 +123,7 @@ RemoteValue ClusterCoordinator::ScheduleLater(const RemoteFunction& function,
     };
   }
   if (options.deadline != absl::InfiniteDuration()) {
-    cluster_.controller()->CallAfter(options.deadline, [end] {
+    cluster_.controller()->CallAfter(std::max(options.deadline, absl::ZeroDuration()), [end] {
       end(absl::DeadlineExceededError("its arguments were not there by its deadline"));
     });
   }

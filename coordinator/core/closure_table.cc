@@ -270,7 +270,9 @@ std::vector<ClosureId> ClosureTable::TakeExpired(absl::Duration now) {
     const auto [when, id] = *expiring_.begin();
     expiring_.erase(expiring_.begin());
     const absl::Duration deadline = closures_.at(id).spec.deadline;
-    if (when == deadline) expiring_.insert({deadline + kExpiryGrace, id});
+    // What adds nothing would be looked at for ever.
+    const absl::Duration again = deadline + kExpiryGrace;
+    if (when == deadline && again > when) expiring_.insert({again, id});
     expired.push_back(id);
   }
   return expired;

@@ -87,7 +87,7 @@ struct ScheduleOptions {
   uint32_t steps = 1;  // into which the ticket's examples are cut; at least 1, at most as many
   // From the call on, however often it is tried and whatever it waits for: then it is cancelled as
   // by RemoteValue::Cancel, and its error is DeadlineExceeded, by the policy one like others. A
-  // worker that does not answer has a second more.
+  // worker that does not answer has a second more. A negative time is none.
   absl::Duration deadline = absl::InfiniteDuration();
 };
 
@@ -245,6 +245,8 @@ class ClusterCoordinator {
   static void LaunchWaiting(const std::shared_ptr<Waiting>& waiting);
   static absl::Status BadArgument(const RemoteFunction& function, size_t index,
                                   const absl::Status& status);
+  // Of the cluster's clock; now where the time is negative.
+  absl::Duration DeadlineIn(absl::Duration time) const;
   core::ClosureSpec SpecOf(const RemoteFunction& function, const Ticket& ticket, uint32_t steps,
                            std::vector<Tensor> arguments) const;
   absl::Status CheckStep(const RemoteFunction& function, absl::Span<const Ticket> tickets,

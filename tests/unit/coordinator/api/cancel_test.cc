@@ -104,7 +104,9 @@ TEST_CASE("closures that are not over by their deadlines end then, whatever keep
 
 TEST_CASE("a deadline that has passed already ends a closure, and one far off does not", "[api]") {
   Counting c(ErrorPolicy::kIgnore);
-  const RemoteValue late = c.coordinator.Schedule(c.increment, {.deadline = -absl::Seconds(1)});
+  const absl::Duration deadline =
+      GENERATE(absl::ZeroDuration(), -absl::Seconds(1), -absl::InfiniteDuration());
+  const RemoteValue late = c.coordinator.Schedule(c.increment, {.deadline = deadline});
   const RemoteValue good = c.coordinator.Schedule(c.increment, {.deadline = absl::Hours(1)});
   const absl::Status status = late.Get().status();
   Must(c.coordinator.Join());

@@ -137,6 +137,8 @@ TEST_CASE("closures that wait for arguments can be cancelled, and have deadlines
   CHECK(late.code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(GetEffect(late) == Effect::kNothing);
   CHECK(coordinator.Join() == late);
+  CHECK(absl::IsDeadlineExceeded(wait(-absl::InfiniteDuration()).Get().status()));
+  CHECK(absl::IsDeadlineExceeded(coordinator.Join()));
   const RemoteValue ended = wait(absl::Hours(1));
   coordinator.Cancel();
   CHECK(ended.Get().status().code() == absl::StatusCode::kCancelled);

@@ -374,5 +374,15 @@ TEST_CASE("closures expire in the order of their deadlines, once more when they 
   CHECK(table.next_expiry() == absl::InfiniteDuration());
 }
 
+TEST_CASE("a closure whose deadline is before all time expires once") {
+  Table table;
+  ClosureSpec never = Spec(kAdds);
+  never.deadline = -absl::InfiniteDuration();
+  const ClosureId id = table.Run(never);
+  CHECK(table.TakeExpired(kNow) == Ids{id});
+  CHECK(table.TakeExpired(kNow).empty());
+  CHECK(table.next_expiry() == absl::InfiniteDuration());
+}
+
 }  // namespace
 }  // namespace coxswain::core
