@@ -77,15 +77,16 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function,
 RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, const Ticket& ticket,
                                          uint32_t steps, std::vector<Tensor> arguments) {
   absl::Status status = CheckCall(function, ticket, arguments);
+  status.Update(CheckAlone(function));
   status.Update(CheckSteps(function, ticket, steps));
   if (!status.ok()) return Refuse(std::move(status));
   return ScheduleSpec(function, SpecOf(function, ticket, steps, std::move(arguments)));
 }
 
 RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, ScheduleOptions options) {
-  if (absl::Status status = CheckSteps(function, options.ticket, options.steps); !status.ok()) {
-    return Refuse(std::move(status));
-  }
+  absl::Status refused = CheckSteps(function, options.ticket, options.steps);
+  refused.Update(CheckAlone(function));
+  if (!refused.ok()) return Refuse(std::move(refused));
   const bool ready = std::all_of(options.arguments.begin(), options.arguments.end(),
                                  [](const ClosureArgument& a) { return a.Ready(); });
   if (!ready) return ScheduleLater(function, std::move(options));
@@ -103,6 +104,16 @@ RemoteValue ClusterCoordinator::Schedule(const RemoteFunction& function, Schedul
   core::ClosureSpec spec = SpecOf(function, options.ticket, options.steps, std::move(arguments));
   spec.deadline = DeadlineIn(options.deadline);
   return ScheduleSpec(function, std::move(spec));
+}
+
+// Its gradients would be applied as they come, and nobody would say that the strategy's groups or
+// microbatches are none.
+absl::Status ClusterCoordinator::CheckAlone(const RemoteFunction& function) const {
+  const bool several = consistency_.mode == ConsistencyMode::kHybrid || consistency_.accumulate > 1;
+  if (!several || function.state_ == nullptr || !function.state_->trains) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "function '", function.name(), "' trains, and with Consistency kHybrid, or accumulate, an ",
+      "update is of the batches that are given to ScheduleStep; it was given to Schedule"));
 }
 
 absl::Duration ClusterCoordinator::DeadlineIn(absl::Duration time) const {

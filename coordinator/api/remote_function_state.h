@@ -41,6 +41,7 @@ struct RemoteFunction::State {
   std::vector<Input> arguments;  // in Schedule's order
   std::string column;            // a column that it reads; empty: none
   std::string fetched;           // a variable that it takes numbers from (FetchAdd); empty: none
+  bool trains = false;           // whether it gives gradients to optimizers
   function::Partition partition;
   std::vector<std::shared_ptr<const void>> keeps;  // per-worker values that it takes
   const std::shared_ptr<ResultNames> names = std::make_shared<ResultNames>();

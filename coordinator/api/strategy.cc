@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/catalog.h"
@@ -211,6 +212,18 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::Define(const std::string
   return state_->Finish(std::move(builder), dataset.state_.get());
 }
 
+namespace {
+
+// Whether it gives gradients to optimizers: then how many batches make an update matters.
+bool Trains(const graph::Function& function) {
+  static const std::set<std::string>* const ops =
+      new std::set<std::string>{"ApplyDense", "ApplySparse", "ApplyMatMul"};
+  return std::any_of(function.targets.begin(), function.targets.end(),
+                     [&](int target) { return ops->count(function.graph.node(target).op) > 0; });
+}
+
+}  // namespace
+
 absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
     FunctionBuilder builder, const PerWorkerDataset::State* dataset) {
   RETURN_IF_ERROR(CheckConsistency(options.consistency));
@@ -253,6 +266,7 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
     if (column.empty() && values == 0) state->arguments.push_back({argument.name, argument.type});
   }
   if (!builder.state_->fetched.empty()) state->fetched = *builder.state_->fetched.begin();
+  state->trains = Trains(function);
   state->keeps = std::move(builder.state_->keeps);
   const auto still_waiting =
       WaitReporter(cluster).For(absl::StrCat("tasks to take function '", function.name, "'"));

@@ -85,7 +85,8 @@ struct Consistency {
   // kSync: so many more batches are tried than a step takes. What it did without is to be scheduled
   // again: a RemoteValue of it says Cancelled, with cause kSurplus.
   int64_t backup = 0;
-  // kHybrid: batches of an update.
+  // kHybrid: batches of an update. Here and with `accumulate` functions that train are for
+  // ScheduleStep alone.
   int64_t group_size = 1;
   // An update takes this many times as many batches: microbatches.
   int64_t accumulate = 1;

@@ -128,9 +128,10 @@ class ClusterCoordinator {
   // kFailFast, after a closure failed and until Join has reported it, new closures fail with
   // Cancelled. A call that does not fit the function (RemoteFunction::CheckCall), or a function of
   // another strategy, is not queued: its future is InvalidArgument, and so is the next Join,
-  // depending on the policy. Tensors are handles on their values: a program that fills one anew in
-  // place (Tensor::mutable_data) changes what closures that are not over are given, so it makes a
-  // new one for each call.
+  // depending on the policy. With kHybrid and with Consistency::accumulate so is a function that
+  // trains (Minimize, ApplyGradients), with FailedPrecondition: it is for ScheduleStep. Tensors are
+  // handles on their values: a program that fills one anew in place (Tensor::mutable_data) changes
+  // what closures that are not over are given, so it makes a new one for each call.
   RemoteValue Schedule(const RemoteFunction& function, std::vector<Tensor> arguments = {});
   // For a function with a data set. The ticket's examples are cut into `steps` steps, run one after
   // the other in one closure; the results are those of the last. Also InvalidArgument for no step,
@@ -249,6 +250,8 @@ class ClusterCoordinator {
   absl::Duration DeadlineIn(absl::Duration time) const;
   core::ClosureSpec SpecOf(const RemoteFunction& function, const Ticket& ticket, uint32_t steps,
                            std::vector<Tensor> arguments) const;
+  // Where updates are of several batches, it is none that trains.
+  absl::Status CheckAlone(const RemoteFunction& function) const;
   absl::Status CheckStep(const RemoteFunction& function, absl::Span<const Ticket> tickets,
                          const StepOptions& options) const;
   int64_t QueueSize() const;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/variable_info.h"
 #include "coxswain/checkpoint.h"
@@ -307,6 +308,38 @@ TEST_CASE("groups that are asynchronous to each other and microbatches use each 
     CHECK(std::accumulate(middle, losses.end(), 0.0f) <
           std::accumulate(losses.begin(), middle, 0.0f));
     CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] == 24);
+  }
+}
+
+TEST_CASE("a function that trains is no single closure where updates are of several batches",
+          "[api][sync][free]") {
+  const DataFiles dir;
+  const std::string csv = testing::WriteRatings(dir);
+  for (const Consistency& consistency :
+       {Consistency{.mode = ConsistencyMode::kHybrid, .group_size = 2},
+        Consistency{.accumulate = 4},
+        Consistency{.mode = ConsistencyMode::kSync, .replicas = 2, .accumulate = 2}}) {
+    INFO(consistency.batches());
+    Program program(Start(1, 1), csv, consistency);
+    const RemoteFunction counts = Must(program.strategy.Define("counts", [&](FunctionBuilder& f) {
+      f.AssignAdd(program.counter, f.Constant(Tensor::Scalar<int64_t>(1)));
+    }));
+    ClusterCoordinator coordinator(program.strategy, {.on_error = ErrorPolicy::kIgnore});
+    const std::vector<Ticket> tickets = program.data.NextTickets(consistency.batches());
+    for (const RemoteValue& refused :
+         {coordinator.Schedule(program.step, tickets[0]),
+          coordinator.Schedule(program.step, ScheduleOptions{.ticket = tickets[0]})}) {
+      const absl::Status status = refused.Get().status();
+      CHECK(absl::IsFailedPrecondition(status));
+      CHECK(absl::StrContains(status.message(), "function 'step' trains"));
+      CHECK(absl::StrContains(status.message(), "ScheduleStep"));
+    }
+    Must(coordinator.Schedule(counts).Get().status());
+    for (const RemoteValue& value : coordinator.ScheduleStep(program.step, tickets)) {
+      Must(value.Get().status());
+    }
+    CHECK(Must(program.strategy.Read(program.counter)).data<int64_t>()[0] ==
+          1 + std::ssize(tickets));
   }
 }
 
