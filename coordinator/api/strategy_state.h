@@ -33,6 +33,13 @@ struct ParameterServerStrategy::State {
                                                              const proto::InitializerSpec& init,
                                                              int64_t shards);
   absl::Status CreateShards(VariableInfo* info, const proto::InitializerSpec& init, int64_t shards);
+  // What says into how many shards a variable is cut: its own partitioner, or the strategy's; null
+  // where the program has not said.
+  const Partitioner& PartitionerOf(const Partitioner& own) const {
+    return own ? own : options.partitioner;
+  }
+  // Of one of the layout, if the program wants another number than it keeps.
+  void TellKeptShards(const VariableInfo& info, int64_t wanted) const;
   // Cuts the variable into new shards, or takes those of the layout.
   absl::Status MakeShards(VariableInfo* info, const proto::VariableSpec& spec, int64_t shards);
   absl::Status TakeShards(VariableInfo* info, const proto::VariableSpec& spec,

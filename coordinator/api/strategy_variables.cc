@@ -11,6 +11,7 @@
 #include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
 #include "kernels/optimizers/optimizer_spec.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
 
@@ -72,6 +73,17 @@ absl::Status ParameterServerStrategy::State::TakeShards(
     info->shards.push_back(std::move(shard));
   }
   return absl::OkStatus();
+}
+
+void ParameterServerStrategy::State::TellKeptShards(const VariableInfo& info,
+                                                    int64_t wanted) const {
+  const auto kept = static_cast<int64_t>(info.shards.size());
+  if (kept == wanted || !options.tell_kept_shards) return;
+  LogWarning(info.table ? "table '" : "variable '", info.name, "' keeps the ", kept,
+             kept == 1 ? " shard" : " shards",
+             " that it has in the checkpoint, its partitioner "
+             "wants ",
+             wanted, ": a checkpoint is gone on from with the shards that it has");
 }
 
 namespace {
@@ -157,11 +169,11 @@ absl::StatusOr<Variable> ParameterServerStrategy::CreateVariable(const std::stri
   info->shape = options.shape;
   info->optimizer = options.optimizer;
   info->strategy = "div";
-  const Partitioner& partitioner =
-      options.partitioner ? options.partitioner : state_->options.partitioner;
+  const Partitioner& partitioner = state_->PartitionerOf(options.partitioner);
   const int64_t shards =
       partitioner && info->shape.rank() > 0 ? partitioner(info->dtype, info->shape) : 1;
   ASSIGN_OR_RETURN(auto created, state_->Create(std::move(info), options.initializer, shards));
+  if (partitioner) state_->TellKeptShards(*created, shards);
   return Variable(std::move(created));
 }
 
@@ -190,12 +202,14 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
   if (options.device != TableDevice::kCpu) info->device = Word(options.device);
   info->table = true;
   info->strategy = options.hash ? "hash" : Word(options.sharding);
-  Partitioner partitioner = options.partitioner ? options.partitioner : state_->options.partitioner;
+  Partitioner partitioner = state_->PartitionerOf(options.partitioner);
+  const bool wants_shards = partitioner != nullptr;
   if (!partitioner) partitioner = FixedShards(state_->cluster.num_ps());
   Shape largest = info->shape;
   if (options.hash && options.hash->max_rows > 0) largest.set_dim(0, options.hash->max_rows);
   const int64_t shards = partitioner(info->dtype, largest);
   ASSIGN_OR_RETURN(auto created, state_->Create(std::move(info), options.initializer, shards));
+  if (wants_shards) state_->TellKeptShards(*created, shards);
   return EmbeddingTable(std::move(created));
 }
 

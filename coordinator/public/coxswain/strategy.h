@@ -270,12 +270,17 @@ class ParameterServerStrategy {
     // exponential moving averages of their values, a += (1 - ema_decay)(w - a) with each update;
     // of a table the rows that the update changes. From 0 to below 1.
     double ema_decay = 0;
+    // Within Coxswain. Whether a warning is logged for each variable whose partitioner wants another
+    // number of shards than the checkpoint has. A job's depends on the number of PS, which may
+    // change.
+    bool tell_kept_shards = true;
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
   ParameterServerStrategy(Cluster cluster, Options options);
 
   // From now on, variables and tables that the checkpoint has are created with its shards: their
-  // ids, number and sharding. Only their placement is new, so the number of PS may differ. Other
+  // ids, number and sharding, whatever their partitioners say (a warning is logged where that is
+  // another number). Only their placement is new, so the number of PS may differ. Other
   // variables get new ids. Must be called before anything is created. Data sets go on from the
   // checkpoint's positions: the first one that is created takes the position of the checkpoint's
   // first, and so on; failed attempts to create one do not count. Errors: FailedPrecondition when
