@@ -246,7 +246,7 @@ absl::Status CheckpointManager::State::CheckDirectory() const {
     return WithDetail(
         absl::UnavailableError(absl::StrCat(
             options.directory, " has got ", name,
-            " of another coordinator since this one looked; start it again with --resume")),
+            " of another coordinator since this one looked; start again, and go on from that")),
         {ErrorCause::kClusterHeld, false, "", 0});
   }
   if (restored != 0 || options.begin_anew) return absl::OkStatus();

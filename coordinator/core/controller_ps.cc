@@ -131,14 +131,13 @@ absl::StatusOr<const RestorePoint*> Controller::ChooseRestorePoint() const {
   need.variable = [this](ShardId shard) { return layout_.VariableOf(shard); };
   auto point = checkpoints_.points().Choose(need);
   if (point.ok()) return point;
-  return WithDetail(
-      absl::DataLossError(absl::StrCat(
-          "the rows of ", recovery_.ToString(env_->Monotonic()),
-          " cannot be had again: ", point.status().message(),
-          !HasUpdatesToLose()             ? "; start what is missing, and begin again"
-          : checkpoints_.points().empty() ? "; checkpoints (--checkpoint-dir) bring them back"
-                                          : "")),
-      {ErrorCause::kTaskLost, false, tasks_.ps()[recovery_.first_lost()]->name(), 0});
+  return WithDetail(absl::DataLossError(absl::StrCat(
+                        "the rows of ", recovery_.ToString(env_->Monotonic()),
+                        " cannot be had again: ", point.status().message(),
+                        !HasUpdatesToLose()             ? "; start what is missing, and begin again"
+                        : checkpoints_.points().empty() ? "; checkpoints bring them back"
+                                                        : "")),
+                    {ErrorCause::kTaskLost, false, tasks_.ps()[recovery_.first_lost()]->name(), 0});
 }
 
 void Controller::BeginRecovery(const PsRecovery::Decision& decision) {

@@ -74,7 +74,10 @@ absl::StatusOr<const RestorePoint*> RestorePoints::Choose(const Need& need) cons
   for (auto point = checkpoints_.rbegin(); point != checkpoints_.rend(); ++point) {
     std::string why = WhyNot(*point, need);
     if (why.empty()) return &*point;
-    reasons.push_back(std::move(why));
+    // Each of them may lack the same value.
+    if (std::find(reasons.begin(), reasons.end(), why) == reasons.end()) {
+      reasons.push_back(std::move(why));
+    }
   }
   if (!resumed_) {
     std::string why = WhyNot(initial_, need);

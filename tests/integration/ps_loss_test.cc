@@ -3,9 +3,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "coordinator/api/task_statuses.h"
+#include "coordinator/api/variable_info.h"
 #include "coxswain/checkpoint.h"
 #include "tests/integration/counting_job.h"
 
@@ -221,6 +223,29 @@ TEST_CASE("what was assigned before the first checkpoint survives the loss of it
   const auto found = strategy.Read(*start);
   REQUIRE(found.ok());
   for (int64_t r = 0; r < 6; ++r) CHECK(found->data<float>()[r] == warm.data<float>()[r]);
+}
+
+// Each step can run again, but nobody knows between which of them a value was assigned.
+TEST_CASE("the loss of any PS ends a program that has assigned what no checkpoint has",
+          "[ps_loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 1);
+  const Cluster cluster = Connect(daemons, WithPolicy(PsLossPolicy::kRollback));
+  CountingJob job(cluster);
+  job.Schedule(100);
+  Must(job.coordinator().Join());
+  const auto rate = job.strategy().CreateVariable("rate", {.shape = Shape{}});
+  REQUIRE(rate.ok());
+  Must(job.strategy().Assign(*rate, Tensor::Scalar<float>(0.5f)));
+  daemons.ps(rate->info().shards[0].ps() == 0 ? 1 : 0).Kill(SIGKILL);  // it has no part of it
+  daemons.RestartPs(rate->info().shards[0].ps() == 0 ? 1 : 0);
+  job.Schedule(100);
+  const absl::Status lost = job.coordinator().Join();
+  INFO(lost);
+  CHECK(absl::IsDataLoss(lost));
+  CHECK(absl::StrContains(lost.message(),
+                          " of variable 'rate' was assigned a value that is in no checkpoint; "
+                          "checkpoints bring them back"));
 }
 
 }  // namespace

@@ -30,7 +30,8 @@
 // may be between a Schedule and the change of its own state. Assign, WriteShard and WriteIds may be
 // called at any time, even before Start (a warm start); a checkpoint that has a closure has the
 // values that were assigned before it. Assigned values are in no checkpoint until the next one,
-// which the next closure starts; the loss of their PS before that ends the program.
+// which the next closure starts. Until then the loss of their PS ends the program, and so does the
+// loss of any PS with PsLossPolicy::kRollback (the default), which takes all shards back.
 //
 // Thread model: one thread at a time.
 #pragma once

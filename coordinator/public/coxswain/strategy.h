@@ -350,6 +350,10 @@ class ParameterServerStrategy {
   absl::StatusOr<double> Read(const MeanMetric& metric);
   // From zero again. What closures bring that are not over now comes before it, or after.
   absl::Status Reset(const MeanMetric& metric);
+  // What Assign, Reset, WriteShard, WriteIds and RemoveIds write is part of no closure, and does not
+  // run again: until a checkpoint has it, and without checkpoints for ever, the loss of a parameter
+  // server whose shards, or with kRollback all, would go back to before ends the program with
+  // DataLoss. An update in a function (FunctionBuilder::Assign) runs again.
   absl::Status Assign(const Variable& variable, const Tensor& value);
   absl::Status Assign(const EmbeddingTable& table, const Tensor& value);
 

@@ -112,6 +112,9 @@ TEST_CASE("what was written by hand must be in the checkpoint, if its shard goes
   CHECK(absl::StrContains(points.Choose(need).status().message(), "shard 7 of variable 'v7'"));
   points.Add(Checkpoint(3), "");
   CHECK(Chosen(points, need) == 3);
+  need.safe_from = {{7, 4}};  // both that are kept lack it, which is said once
+  CHECK(points.Choose(need).status().message() ==
+        "shard 7 of variable 'v7' was assigned a value that is in no checkpoint");
 }
 
 TEST_CASE("loads are those between two checkpoints, or all where these are little",
