@@ -131,6 +131,7 @@ absl::StatusOr<CostFigures> MeasureCost(const CostBench& bench) {
   RETURN_IF_ERROR(without.Start(bench, /*log=*/false));
   CheckpointOptions options;
   options.directory = absl::StrCat(bench.checkpoints, "/cost");
+  options.begin_anew = true;  // a run that was killed has left its own there
   options.every = absl::Seconds(bench.every);
   if (bench.whole) options.max_deltas = 0;
   CheckpointManager manager(options);

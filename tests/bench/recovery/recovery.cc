@@ -181,6 +181,7 @@ absl::Status Run::MeasureWorker(RecoveryFigures* f) {
 absl::Status Run::MeasurePs(RecoveryFigures* f) {
   CheckpointOptions options;
   options.directory = absl::StrCat(bench_.checkpoints, "/recovery");
+  options.begin_anew = true;  // a run that was killed has left its own there
   options.every = absl::ZeroDuration();
   CheckpointManager manager(options);
   RETURN_IF_ERROR(manager.Start(strategy_->cluster()));
