@@ -24,6 +24,7 @@
 #include "coordinator/cli/read_as_data.h"
 #include "coordinator/cli/report_output.h"
 #include "coordinator/cli/save_somewhere.h"
+#include "coordinator/cli/saved_flags.h"
 #include "coordinator/cli/trace_session.h"
 #include "coordinator/model/initial_rows.h"
 #include "coordinator/model/model_directory.h"
@@ -448,6 +449,12 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
     if (!trains) data::EndStoreCalls();  // what runs in training is done first
   });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
+  if (job.train.early_stopping && job.evaluate.part == Part::kTest) {
+    NoteOnStderr(absl::StrCat(job.Where("train.early_stopping"),
+                              ": note: early stopping chooses by the test part, so what is ",
+                              "reported of that part is too good; split.validation gives a part ",
+                              "to choose by"));
+  }
   trains = true;
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(flags, &runner)));
   if (checkpoints != nullptr) {

@@ -183,7 +183,9 @@ constexpr SchemaKey kFeatureKeys[] = {
     Field<proto::FeatureSpec>(
         kChoice, "combiner", "mean",
         "how the embeddings of several values are combined: `sum`: their sum; `mean`: the sum "
-        "divided by their number; `sqrtn`: the sum divided by the square root of their number")
+        "divided by their number; `sqrtn`: the sum divided by the square root of their number; "
+        "values with weights are multiplied by them, and `mean` divides by the sum of the weights, "
+        "`sqrtn` by the square root of the sum of their squares")
         .Only("categorical history")
         .Choices("sum mean sqrtn"),
 };

@@ -297,4 +297,28 @@ void ReadLabel(const JobReader& reader) {
   if (!label->feature().empty()) SetLabelBuckets(reader, label->feature());
 }
 
+void CheckNoLabelIsInput(const JobReader& reader) {
+  const proto::DatasetSpec& data = reader.job->dataset;
+  const auto column_of = [&](const std::string& name) {
+    for (const FeatureSpec& feature : data.features()) {
+      if (feature.name() == name) return feature.column();
+    }
+    return std::string();
+  };
+  const auto check = [&](const proto::LabelSpec& label) {
+    const bool of_feature = !label.feature().empty();
+    const std::string column = of_feature ? column_of(label.feature()) : label.column();
+    if (column.empty()) return;
+    for (const FeatureSpec& feature : data.features()) {
+      if (feature.column() != column || feature.name() == label.feature()) continue;
+      if (!feature.history_of().empty()) continue;
+      reader.Error(absl::StrCat("features.", feature.name()),
+                   absl::StrCat("reads the column '", column, "', the label's: the model would be ",
+                                "given what it is to predict"));
+    }
+  };
+  if (data.has_label()) check(data.label());
+  for (const proto::LabelSpec& label : data.labels()) check(label);
+}
+
 }  // namespace coxswain::job

@@ -156,6 +156,7 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
     ReadFailures(reader);
     if (ReadFeatures(reader) && ReadModel(reader)) {
       ReadLabel(reader);
+      CheckNoLabelIsInput(reader);
       ReadTables(reader);
       ReadRegularization(reader);
       ReadEvaluate(reader);

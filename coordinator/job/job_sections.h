@@ -45,10 +45,11 @@ void ReadFailures(const JobReader& reader);  // checkpoint, cluster
 bool ReadFeatures(const JobReader& reader);
 // model and loss. False when something is wrong with them.
 bool ReadModel(const JobReader& reader);
-void ReadLabel(const JobReader& reader);           // label, or labels
-void ReadTables(const JobReader& reader);          // optimizer and tables
-void ReadEvaluate(const JobReader& reader);        // evaluate and what goes by its metrics
-void CheckDeterministic(const JobReader& reader);  // train.deterministic, when all is read
+void ReadLabel(const JobReader& reader);            // label, or labels
+void ReadTables(const JobReader& reader);           // optimizer and tables
+void ReadEvaluate(const JobReader& reader);         // evaluate and what goes by its metrics
+void CheckNoLabelIsInput(const JobReader& reader);  // when features and labels are read
+void CheckDeterministic(const JobReader& reader);   // train.deterministic, when all is read
 
 void CheckFollow(const JobReader& reader);  // dataset.follow, once all else is read
 

@@ -98,11 +98,14 @@ absl::Status CheckFiles(const std::string& directory, const nlohmann::json& mani
     }
     const std::string path = absl::StrCat(directory, "/", name);
     const auto found = ChecksumOf(path);
-    if (absl::IsNotFound(found.status())) return Damaged(path, "this file of the model is missing", kind);
+    if (absl::IsNotFound(found.status()))
+      return Damaged(path, "this file of the model is missing", kind);
     RETURN_IF_ERROR(found.status());
     if (found->bytes != entry["bytes"].get<uint64_t>()) {
-      return Damaged(path, absl::StrCat("wanted the ", entry["bytes"].get<uint64_t>(),
-                                        " bytes that were saved, found ", found->bytes), kind);
+      return Damaged(path,
+                     absl::StrCat("wanted the ", entry["bytes"].get<uint64_t>(),
+                                  " bytes that were saved, found ", found->bytes),
+                     kind);
     }
     if (found->crc32 != entry["crc32"].get<uint32_t>()) {
       return Damaged(path, "its content is not what was saved (the checksum is another)", kind);

@@ -97,6 +97,7 @@ class RangeSink : public FieldSink {
     const auto above = std::upper_bound(boundaries_.begin(), boundaries_.end(), number);
     return sink_->Append(ranges_[static_cast<size_t>(above - boundaries_.begin())]);
   }
+  bool AppendBool(bool truth) override { return Append(truth ? "1" : "0"); }
   std::string Wanted() const override { return number_ ? sink_->Wanted() : "a finite number"; }
 
  private:

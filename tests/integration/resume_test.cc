@@ -443,17 +443,15 @@ TEST_CASE("a job is resumed only with updates of as many batches, combined as be
   CHECK(with_backup.code == 0);
 }
 
-TEST_CASE("inputs beside checkpoints that are damaged are written again by --resume",
-          "[resume]") {
+TEST_CASE("inputs beside checkpoints that are damaged are written again by --resume", "[resume]") {
   const DataFiles files;
   const std::string checkpoints = files.Path("checkpoints"), inputs = checkpoints + "/inputs";
   const std::string job = WriteTabular(files,
                                        "label: {column: label}\n"
                                        "model: {kind: mlp, hidden: [4]}\n"
                                        "train: {batch_size: 32}\n");
-  const std::vector<std::string> train = {"train",   job,          "--in-process",
-                                          "--quiet", "--resume",   "--checkpoint-dir",
-                                          checkpoints};
+  const std::vector<std::string> train = {
+      "train", job, "--in-process", "--quiet", "--resume", "--checkpoint-dir", checkpoints};
   const auto trained = Coxswain(train);
   INFO(trained.err);
   REQUIRE(trained.code == 0);

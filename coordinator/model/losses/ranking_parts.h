@@ -9,7 +9,9 @@ namespace coxswain::model {
 
 template <auto Member>
 constexpr job::SchemaKey TemperatureKey() {
-  return job::Key<Member>("temperature", "1", "temperature that the scores (logits) are divided by")
+  return job::Key<Member>("temperature", "1",
+                          "temperature that the dot products are divided by; an item's bias is "
+                          "added behind that")
       .Above(0);
 }
 
@@ -25,7 +27,8 @@ template <auto Member>
 constexpr job::SchemaKey RejectKnownKey(const char* fallback) {
   return job::Key<Member>(
       "reject_known", fallback,
-      "exclude from an example's negatives its own item and the items of its `history` feature");
+      "exclude from an example's negatives its own item and the items of its `history` feature; "
+      "`in_batch_softmax` excludes its own item in any case");
 }
 
 // Reports an error if `distortion` is given but negatives are not drawn by popularity.

@@ -45,6 +45,17 @@ label: {column: stars}
 model: {kind: wide_deep}
 )";
 
+TEST_CASE("a feature that reads the label's column is refused") {
+  CHECK(Changed(kTable, "  - {name: age, kind: numeric}",
+                "  - {name: age, kind: numeric, column: stars}") ==
+        "job.yaml:5:5: features.age: reads the column 'stars', the label's: the model would be "
+        "given what it is to predict");
+  CHECK(absl::StrContains(
+      Changed(kTower, "  - name: history",
+              "  - {name: again, kind: categorical, column: item}\n  - name: history"),
+      "features.again: reads the column 'item', the label's"));
+}
+
 TEST_CASE("an unknown key is told with its place, the nearest key and all valid ones") {
   CHECK(Changed(kTower, "batch_size", "bacth_size") ==
         "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "

@@ -102,6 +102,21 @@ TEST_CASE("jsonl: a dotted name is a key of that name, or else a path") {
   CHECK(Values<float>(*data, AllOf(*data, Part::kTraining), "x") == Floats{2, 3, 4, 6, 0});
 }
 
+TEST_CASE("jsonl: true and false are 1 and 0 for ranges of numbers, as for numbers") {
+  DataFiles files;
+  auto spec =
+      JsonSpec(files.Write("a.jsonl", "{\"x\": true}\n{\"x\": 1}\n{\"x\": false}\n{\"x\": 0}\n"));
+  FeatureSpec* const feature = AddNumeric(&spec, "x");
+  feature->set_kind(FeatureSpec::CATEGORICAL);
+  feature->add_boundaries(0.5);
+  const auto data = MustLoad(spec);
+  const std::vector<int64_t> ids = Values<int64_t>(*data, AllOf(*data, Part::kTraining), "x");
+  REQUIRE(ids.size() == 4);
+  CHECK(ids[0] == ids[1]);
+  CHECK(ids[2] == ids[3]);
+  CHECK(ids[0] != ids[2]);
+}
+
 TEST_CASE("jsonl: what is wrong is told by file, line and key") {
   DataFiles files;
   const auto error = [&](const std::string& line, FeatureSpec::Kind kind = FeatureSpec::NUMERIC) {
