@@ -80,7 +80,7 @@ ordered_json ToJson(const checkpoint::CheckpointEntry& entry, const absl::Status
   const checkpoint::Manifest& m = *entry.manifest;
   json["job"] = m.job;
   json["written"] = absl::FormatTime(absl::RFC3339_sec, m.written, absl::UTCTimeZone());
-  json["steps"] = m.steps;
+  json["steps"] = m.steps_done();
   json["shards"] = m.shards.size();
   json["bytes"] = m.bytes();
   json["bytes_written"] = m.written_bytes();
@@ -174,7 +174,7 @@ void PrintManifest(const std::string& path, const checkpoint::Manifest& manifest
   if (!manifest.job.empty()) line("job", manifest.job);
   line("number", absl::StrCat(manifest.number, ", of session epoch ", manifest.epoch));
   line("written", LocalTime(manifest.written));
-  line("steps", WithCommas(manifest.steps));
+  line("steps", WithCommas(manifest.steps_done()));
   line("closures",
        absl::StrCat("all below ", manifest.low_water, " are in every shard; ",
                     manifest.closures.size(), " pending; the next is ", manifest.next_closure));
@@ -223,7 +223,7 @@ int ListCheckpointsCommand(const CheckpointFlags& flags) {
       continue;
     }
     std::printf("%8s  %-19s %12s %7zu %15s %15s %8zu  %s\n", number.c_str(),
-                LocalTime(m->written).c_str(), WithCommas(m->steps).c_str(), m->shards.size(),
+                LocalTime(m->written).c_str(), WithCommas(m->steps_done()).c_str(), m->shards.size(),
                 WithCommas(m->bytes()).c_str(), WithCommas(m->written_bytes()).c_str(),
                 m->closures.size(), said.c_str());
   }

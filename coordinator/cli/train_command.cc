@@ -147,7 +147,7 @@ absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) 
   if (flags.quiet) return absl::OkStatus();
   if (checkpoints->found()) {
     std::fprintf(stderr, "resuming from %s, step %lld\n", checkpoints->path().c_str(),
-                 static_cast<long long>(checkpoints->manifest().steps));
+                 static_cast<long long>(checkpoints->manifest().steps_done()));
   } else {
     std::fprintf(stderr, "no checkpoint in %s yet, the job starts anew\n",
                  checkpoints->options().directory.c_str());

@@ -180,7 +180,7 @@ void Controller::FailIfNotFinite(const absl::Status& status) {
   std::string last = "; there is no checkpoint";
   if (!checkpoints_.points().empty()) {
     last = absl::StrCat("; checkpoint ", checkpoints_.points().newest().manifest.number, " (step ",
-                        checkpoints_.points().newest().manifest.steps,
+                        checkpoints_.points().newest().manifest.steps_done(),
                         ") is the last one before that");
   }
   FailAll(WithNotFinite(
@@ -194,7 +194,7 @@ void Controller::OnCheckpointWritten(const checkpoint::Manifest& manifest) {
   ForgetUnusedPlans(closures_.TakeUnused());
   Emit(ClusterEvent::Kind::kCheckpoint, "",
        absl::StrCat("checkpoint ", manifest.number, " written, ", manifest.bytes(), " bytes (",
-                    manifest.written_bytes(), " new), step ", manifest.steps));
+                    manifest.written_bytes(), " new), step ", manifest.steps_done()));
 }
 
 }  // namespace coxswain::core

@@ -351,11 +351,11 @@ absl::StatusOr<model::SavedSource> OpenBase(const model::SavedSource& source,
   std::vector<std::string> there;
   for (const checkpoint::CheckpointEntry& entry : entries) {
     if (!entry.manifest.ok() || entry.number >= source.number()) continue;
-    if (number ? entry.number == *number : entry.manifest->steps <= step) {
+    if (number ? entry.number == *number : entry.manifest->steps_done() <= step) {
       return model::SavedSource::OpenCheckpoint(entry.path, std::nullopt);
     }
     there.push_back(
-        absl::StrCat(checkpoint::CheckpointName(entry.number), " of step ", entry.manifest->steps));
+        absl::StrCat(checkpoint::CheckpointName(entry.number), " of step ", entry.manifest->steps_done()));
   }
   return absl::NotFoundError(
       absl::StrCat(directory, " has no checkpoint ",

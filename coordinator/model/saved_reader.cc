@@ -218,7 +218,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
   }
   if (!manifest.ok()) return manifest.status();
   source.number_ = manifest->number;
-  source.steps_ = manifest->steps;
+  source.steps_ = manifest->steps_done();
   for (const proto::SavedShard& saved : manifest->shards) {
     const proto::VariableSpec& spec = saved.shard().variable();
     auto it = std::find_if(source.variables_.begin(), source.variables_.end(),

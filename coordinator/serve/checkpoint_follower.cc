@@ -118,8 +118,8 @@ absl::StatusOr<VersionInUse> CheckpointFollower::Use(std::optional<int64_t> vers
   std::set<int64_t> there;
   for (const checkpoint::CheckpointEntry& entry : entries) {
     if (!entry.manifest.ok()) continue;
-    if (entry.manifest->steps != *version) {
-      there.insert(entry.manifest->steps);
+    if (entry.manifest->steps_done() != *version) {
+      there.insert(entry.manifest->steps_done());
       continue;
     }
     RETURN_IF_ERROR(Load({entry.number, IdentityOf(entry.number)}));

@@ -110,7 +110,7 @@ absl::StatusOr<bool> Sidecar::EvaluateOne(const model::SeenCheckpoint& found) {
   report.number = found.number;
   report.identity = IdentityOf(files_, *taken);
   report.job = manifest->job;
-  report.steps = manifest->steps;
+  report.steps = manifest->steps_done();
   report.written = absl::FormatTime(absl::RFC3339_sec, manifest->written, absl::UTCTimeZone());
   report.part = evaluation->part;
   report.examples = evaluation->examples;

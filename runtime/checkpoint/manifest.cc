@@ -2,6 +2,7 @@
 // the file as a whole.
 #include "runtime/checkpoint/manifest.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -375,6 +376,12 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
 }
 
 }  // namespace
+
+int64_t Manifest::steps_done() const {
+  int64_t done = steps;
+  for (const CheckpointClosure& closure : closures) done -= closure.steps;
+  return std::max<int64_t>(0, done);
+}
 
 int64_t Manifest::bytes() const {
   uint64_t sum = 0;

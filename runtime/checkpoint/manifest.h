@@ -58,7 +58,7 @@ struct Manifest {
   // scheduled yet. Closures in between that are not in `closures` changed nothing.
   ClosureId low_water = 1;
   ClosureId next_closure = 1;
-  int64_t steps = 0;  // training steps below next_closure: the data position, for display
+  int64_t steps = 0;  // training steps below next_closure: the data position
   std::vector<proto::SavedShard> shards;    // `file` relative to the checkpoint's directory
   std::vector<CheckpointClosure> closures;  // by ascending id
   std::vector<DatasetProgress> data;        // by ascending id; older manifests have none
@@ -66,6 +66,9 @@ struct Manifest {
   // text is read as "{}", and a text that is not JSON unchanged.
   std::string job_state;
 
+  // Training steps that all shards have: `steps` without those of `closures`. What the values were
+  // trained for: a checkpoint that took long to write has many closures that came meanwhile.
+  int64_t steps_done() const;
   int64_t bytes() const;          // of all shard files
   int64_t written_bytes() const;  // of files that are not links to an older checkpoint's
 };

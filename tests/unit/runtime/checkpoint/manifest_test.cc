@@ -385,5 +385,20 @@ TEST_CASE("a checksum can be taken in pieces and is the one that other programs 
   CHECK(Crc32(Crc32(0, "123456789", 9), nullptr, 0) == 0xcbf43926u);
 }
 
+TEST_CASE("a checkpoint is of the steps that all shards have, whenever it was written",
+          "[checkpoint]") {
+  Manifest manifest;
+  manifest.steps = 50330;
+  CHECK(manifest.steps_done() == 50330);
+  for (const uint32_t steps : {1u, 4u}) {
+    CheckpointClosure pending;
+    pending.steps = steps;
+    manifest.closures.push_back(pending);
+  }
+  CHECK(manifest.steps_done() == 50325);
+  manifest.steps = 3;  // of no such job
+  CHECK(manifest.steps_done() == 0);
+}
+
 }  // namespace
 }  // namespace coxswain::checkpoint
