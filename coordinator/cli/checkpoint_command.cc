@@ -223,9 +223,9 @@ int ListCheckpointsCommand(const CheckpointFlags& flags) {
       continue;
     }
     std::printf("%8s  %-19s %12s %7zu %15s %15s %8zu  %s\n", number.c_str(),
-                LocalTime(m->written).c_str(), WithCommas(m->steps_done()).c_str(), m->shards.size(),
-                WithCommas(m->bytes()).c_str(), WithCommas(m->written_bytes()).c_str(),
-                m->closures.size(), said.c_str());
+                LocalTime(m->written).c_str(), WithCommas(m->steps_done()).c_str(),
+                m->shards.size(), WithCommas(m->bytes()).c_str(),
+                WithCommas(m->written_bytes()).c_str(), m->closures.size(), said.c_str());
   }
   if (flags.json) PrintJson(json);
   const bool none = std::none_of(entries->begin(), entries->end(),

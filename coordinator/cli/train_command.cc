@@ -26,6 +26,7 @@
 #include "coordinator/cli/save_somewhere.h"
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/cli/trace_session.h"
+#include "coordinator/job/changed_keys.h"
 #include "coordinator/model/initial_rows.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_inputs.h"
@@ -153,6 +154,21 @@ absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) 
                  checkpoints->options().directory.c_str());
   }
   return absl::OkStatus();
+}
+
+// What the job says otherwise than the one whose inputs are beside the checkpoints. What cannot go
+// on with these is refused elsewhere; the rest trains on as it is now.
+void TellChanges(const TrainFlags& flags, const std::string& job_text,
+                 const CheckpointManager* checkpoints) {
+  if (checkpoints == nullptr || !checkpoints->found()) return;
+  const auto before = model::ReadModelInfo(model::InputsOf(checkpoints->options().directory),
+                                           model::kSavedInputs);
+  if (!before.ok()) return;
+  const std::vector<std::string> changed =
+      job::ChangedKeys({before->job_text, before->overrides}, {job_text, flags.overrides});
+  if (changed.empty()) return;
+  NoteOnStderr(absl::StrCat("note: the job is not what it was when it began: ",
+                            absl::StrJoin(changed, "; ")));
 }
 
 // The command line that continues a job with these flags; but for --trace, which would replace the
@@ -437,6 +453,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   if (!opened.ok()) return AsUsersMistake(opened.status());
   const Cluster cluster = *std::move(opened);
   RETURN_IF_ERROR(FindAgain(flags, checkpoints.get()));
+  TellChanges(flags, job_text, checkpoints.get());
   std::unique_ptr<TraceSession> trace;
   if (!flags.trace.empty()) {
     ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));

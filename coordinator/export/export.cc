@@ -354,8 +354,8 @@ absl::StatusOr<model::SavedSource> OpenBase(const model::SavedSource& source,
     if (number ? entry.number == *number : entry.manifest->steps_done() <= step) {
       return model::SavedSource::OpenCheckpoint(entry.path, std::nullopt);
     }
-    there.push_back(
-        absl::StrCat(checkpoint::CheckpointName(entry.number), " of step ", entry.manifest->steps_done()));
+    there.push_back(absl::StrCat(checkpoint::CheckpointName(entry.number), " of step ",
+                                 entry.manifest->steps_done()));
   }
   return absl::NotFoundError(
       absl::StrCat(directory, " has no checkpoint ",

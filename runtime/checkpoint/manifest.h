@@ -58,7 +58,7 @@ struct Manifest {
   // scheduled yet. Closures in between that are not in `closures` changed nothing.
   ClosureId low_water = 1;
   ClosureId next_closure = 1;
-  int64_t steps = 0;  // training steps below next_closure: the data position
+  int64_t steps = 0;                        // training steps below next_closure: the data position
   std::vector<proto::SavedShard> shards;    // `file` relative to the checkpoint's directory
   std::vector<CheckpointClosure> closures;  // by ascending id
   std::vector<DatasetProgress> data;        // by ascending id; older manifests have none

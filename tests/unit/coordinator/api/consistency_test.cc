@@ -255,7 +255,7 @@ TEST_CASE("each closure of a synchronous step may have arguments of its own", "[
   const std::vector<Ticket> tickets(2);
   const Tensor one = Tensor::Scalar<float>(1), five = Tensor::Scalar<float>(5);
   const std::vector<RemoteValue> values =
-      coordinator.ScheduleStep(step, tickets, {.arguments_each = {{one}, {five}}});
+      coordinator.ScheduleStep(step, tickets, StepOptions{.arguments_each = {{one}, {five}}});
   CHECK(Must(coordinator.Fetch<float>(values[0], "x")) == 1);
   CHECK(Must(coordinator.Fetch<float>(values[1], "x")) == 5);
   CHECK(Must(strategy.Read(weight)).data<float>()[0] == -3);  // their mean
