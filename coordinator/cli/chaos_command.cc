@@ -225,6 +225,7 @@ class ChaosRun {
     if (flags_.init_slots != "auto") {
       command.insert(command.end(), {"--init-slots", flags_.init_slots});
     }
+    if (flags_.allow_training_rows) command.push_back("--allow-training-rows");
     if (flags_.quiet) command.push_back("--quiet");
     return command;
   }

@@ -100,7 +100,8 @@ int Eval(const EvalFlags& flags) {
   runner::JobRunner* const runner = model->runner.get();
   Note(ChangeSinceTraining(model->trained, runner->data()));
   const Part part = PartOf(flags, *runner);
-  const HeldOut held_out = IsHeldOut(runner->job(), runner->data(), runner->ScoredPart(part));
+  const HeldOut held_out =
+      IsHeldOut(model->trained, runner->job(), runner->data(), runner->ScoredPart(part));
   if (!held_out.sure && held_out.refuse && !flags.allow_training_rows) {
     return Complain(NotHeldOut(held_out));
   }

@@ -37,6 +37,7 @@ struct TrainFlags {
   std::string init_from;
   std::vector<std::string> init_map;  // "old=new": names of that model
   std::string init_slots = "auto";    // or "none"
+  bool allow_training_rows = false;   // of that model: scores them where they cannot be told apart
   bool model_slots = false;           // the model is saved with the slots of optimizers
   std::string trace;                  // a file for a trace of all tasks; empty: none
 };

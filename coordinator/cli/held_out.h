@@ -1,5 +1,7 @@
-// Whether what `eval` scores was kept from training. Parts are drawn by the number of a row, so
-// that a file whose rows were sorted, or another seed, puts what was trained on into the test part.
+// Whether what is scored was kept from training: from that of the model that `eval` scores, and
+// from that of the one with which `train --init-from` begins. Parts are drawn by the number of a
+// row, so that a file whose rows were sorted, or another seed, puts what was trained on into the
+// test part.
 #pragma once
 
 #include <optional>
@@ -18,10 +20,17 @@ struct HeldOut {
   std::string why;
 };
 
-// `scored`: nothing where no example is.
-HeldOut IsHeldOut(const job::JobSpec& job, const data::Dataset& data, std::optional<Part> scored);
-// The error with which that is refused: with the cause kConfiguration, and what to do.
+// `trained`: the model's. `scored`: nothing where no example is.
+HeldOut IsHeldOut(const model::TrainedOn& trained, const job::JobSpec& job,
+                  const data::Dataset& data, std::optional<Part> scored);
+// The same of training that begins with the model in the directory `source`. Data that does not
+// begin with its rows is not refused: it is the next day's more often than the same in another
+// order.
+HeldOut IsHeldOutOf(const std::string& source, const model::TrainedOn& trained,
+                    const job::JobSpec& job, const data::Dataset& data, std::optional<Part> scored);
+// The errors with which that is refused: with the cause kConfiguration, and what to do.
 absl::Status NotHeldOut(const HeldOut& found);
+absl::Status NotHeldOutOf(const HeldOut& found);
 
 // For people: how the data differs from what the model was trained on; empty where it does not.
 std::string ChangeSinceTraining(const model::TrainedOn& trained, const data::Dataset& data);

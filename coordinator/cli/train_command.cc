@@ -17,6 +17,7 @@
 #include "coordinator/cli/data_summary.h"
 #include "coordinator/cli/display.h"
 #include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/held_out.h"
 #include "coordinator/cli/interrupt.h"
 #include "coordinator/cli/kept_inputs.h"
 #include "coordinator/cli/open_cluster.h"
@@ -197,6 +198,7 @@ std::string ResumeCommand(const TrainFlags& flags) {
   add("--init-from", flags.init_from);
   for (const std::string& entry : flags.init_map) add("--init-map", entry);
   if (flags.init_slots == "none") add("--init-slots", flags.init_slots);
+  if (flags.allow_training_rows) words.push_back("--allow-training-rows");
   if (flags.model_slots) words.push_back("--model-slots");
   if (flags.count_visits) words.push_back("--count-visits");
   if (flags.quiet) words.push_back("--quiet");
@@ -235,10 +237,17 @@ int64_t ModelBytes(const TrainFlags& flags, runner::JobRunner* runner) {
   return bytes;
 }
 
+// What a saved model keeps of the job, beside what it has learned.
+struct Given {
+  std::string job_text;
+  std::optional<model::EarlierModel> earlier;
+};
+
 // The job's description in a saved model.
-model::SavedModelInfo InfoOf(const TrainFlags& flags, const std::string& job_text) {
+model::SavedModelInfo InfoOf(const TrainFlags& flags, const Given& given) {
   model::SavedModelInfo info;
-  info.job_text = job_text;
+  info.earlier = given.earlier;
+  info.job_text = given.job_text;
   // Absolute: the model may be used from any directory.
   std::error_code ignored;
   info.job_file = std::filesystem::absolute(flags.job, ignored).string();
@@ -246,10 +255,9 @@ model::SavedModelInfo InfoOf(const TrainFlags& flags, const std::string& job_tex
   return info;
 }
 
-absl::Status Save(const TrainFlags& flags, const std::string& job_text,
-                  const runner::JobResult& result, runner::JobRunner* runner,
-                  const std::string& directory) {
-  model::SavedModelInfo info = InfoOf(flags, job_text);
+absl::Status Save(const TrainFlags& flags, const Given& given, const runner::JobResult& result,
+                  runner::JobRunner* runner, const std::string& directory) {
+  model::SavedModelInfo info = InfoOf(flags, given);
   info.steps = result.steps;
   info.slots = flags.model_slots;
   info.metrics = result.metrics;
@@ -281,7 +289,7 @@ absl::Status CheckModelPlace(const NamedPath& model, const NamedPath& checkpoint
   return CheckModelOutsideSaved(model);
 }
 
-absl::Status SaveResult(const TrainFlags& flags, const std::string& job_text,
+absl::Status SaveResult(const TrainFlags& flags, const Given& given,
                         const runner::JobResult& result, const CheckpointManager* checkpoints,
                         runner::JobRunner* runner) {
   const bool kept = checkpoints != nullptr && result.last_checkpoint.ok();
@@ -302,7 +310,7 @@ absl::Status SaveResult(const TrainFlags& flags, const std::string& job_text,
   };
   options.ask = AskOnTerminal();
   const SaveOutcome outcome = SaveSomewhere(options, [&](const std::string& directory) {
-    return Save(flags, job_text, result, runner, directory);
+    return Save(flags, given, result, runner, directory);
   });
   if (outcome.status.ok()) return absl::OkStatus();
   if (!outcome.chosen) return NotSaved(flags, outcome, options.checkpoints);
@@ -345,7 +353,9 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
 }
 
 // What the model is that training goes on from is a mistake to be told before anything is begun.
-absl::Status KeepKnownIds(const TrainFlags& flags, const model::NameMap& names, job::JobSpec* job) {
+absl::StatusOr<std::optional<model::EarlierModel>> KeepKnownIds(const TrainFlags& flags,
+                                                                const model::NameMap& names,
+                                                                job::JobSpec* job) {
   if (flags.model_slots && flags.model_dir.empty()) {
     return config::ConfigurationError("--model-slots: wanted --model-dir, where they are saved");
   }
@@ -353,12 +363,29 @@ absl::Status KeepKnownIds(const TrainFlags& flags, const model::NameMap& names, 
     if (!flags.init_map.empty()) {
       return config::ConfigurationError("--init-map: wanted --init-from, the model of the names");
     }
-    if (flags.init_slots == "auto") return absl::OkStatus();
+    if (flags.init_slots == "auto") return std::nullopt;
     return config::ConfigurationError("--init-slots: wanted --init-from, whose slots they are");
   }
-  const absl::Status kept = model::KeepIds(flags.init_from, &job->dataset, names);
-  if (kept.ok() || absl::IsDataLoss(kept)) return kept;
-  return config::ConfigurationError(absl::StrCat("--init-from: ", kept.message()));
+  auto kept = model::KeepIds(flags.init_from, &job->dataset, names);
+  if (kept.ok()) return *std::move(kept);
+  if (absl::IsDataLoss(kept.status())) return kept.status();
+  return config::ConfigurationError(absl::StrCat("--init-from: ", kept.status().message()));
+}
+
+// What is measured may have been learned by the model that training goes on from.
+absl::Status CheckHeldOut(const TrainFlags& flags, const Given& given,
+                          const runner::JobRunner& runner) {
+  const job::JobSpec& job = runner.job();
+  if (!given.earlier || !job.evaluate.enabled) return absl::OkStatus();
+  for (const Part part : {job.evaluate.part, runner.FinalPart()}) {
+    const HeldOut held_out = IsHeldOutOf(flags.init_from, given.earlier->trained, job,
+                                         runner.data(), runner.ScoredPart(part));
+    if (held_out.sure) continue;
+    if (held_out.refuse && !flags.allow_training_rows) return NotHeldOutOf(held_out);
+    if (!flags.quiet) std::fprintf(stderr, "note: %s\n", held_out.why.c_str());
+    break;
+  }
+  return absl::OkStatus();
 }
 
 // "epoch 3: 1,024 rows of clicks/a.csv and 2 other files".
@@ -424,8 +451,9 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   if (!names.ok()) {
     return config::ConfigurationError(absl::StrCat("--init-map: ", names.status().message()));
   }
-  RETURN_IF_ERROR(KeepKnownIds(flags, *names, &job));
-  ASSIGN_OR_RETURN(std::string job_text, config::ReadTextFile(flags.job));
+  Given given;
+  ASSIGN_OR_RETURN(given.earlier, KeepKnownIds(flags, *names, &job));
+  ASSIGN_OR_RETURN(given.job_text, config::ReadTextFile(flags.job));
   ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(flags.where));
   RETURN_IF_ERROR(CheckOutputs(flags, report.file(), job));
   if (flags.resume && !MakeCheckpointOptions(job, flags).directory.empty()) {
@@ -472,12 +500,13 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
                               "reported of that part is too good; split.validation gives a part ",
                               "to choose by"));
   }
+  RETURN_IF_ERROR(CheckHeldOut(flags, given, runner));
   trains = true;
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(flags, &runner)));
   if (checkpoints != nullptr) {
     const std::string& directory = checkpoints->options().directory;
-    inputs->Begin(directory, [&flags, &job_text, &runner, directory] {
-      return model::SaveInputs(runner.data(), runner.job(), InfoOf(flags, job_text), directory);
+    inputs->Begin(directory, [&flags, &given, &runner, directory] {
+      return model::SaveInputs(runner.data(), runner.job(), InfoOf(flags, given), directory);
     });
   }
   absl::StatusOr<runner::JobResult> result = runner.Train();
@@ -489,7 +518,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   // Written first: it is small, and describes the job even if the model cannot be saved.
   const absl::Status reported = report.Write(ToReportJson(*result));
   if (!flags.model_dir.empty()) display->ShowProgress({runner::Progress::Phase::kSaving});
-  const absl::Status saved = SaveResult(flags, job_text, *result, checkpoints.get(), &runner);
+  const absl::Status saved = SaveResult(flags, given, *result, checkpoints.get(), &runner);
   display->Clear();
   if (!flags.quiet) std::printf("%s", FormatResult(*result).c_str());
   std::fflush(stdout);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/message_json.h"
+#include "runtime/data/dataset_keys.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/vocabulary_file.h"
 
@@ -22,6 +23,8 @@ constexpr int64_t kFormatVersion = 1;
 constexpr int64_t kHashVersion = 1;
 constexpr char kFolder[] = "vocabulary";
 constexpr char kDrawnFrom[] = "drawn_from";  // the rows that the parts are of
+constexpr char kSplitAs[] = "split_as";      // TrainedOn::split_as, where these are others
+constexpr char kDoubtful[] = "doubtful";
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(path, ": ", what));
@@ -51,10 +54,36 @@ absl::Status CheckVersion(const checkpoint::Json& json, const std::string& path,
                    ": use the version of coxswain that saved the model"));
 }
 
+bool SameRows(const proto::TrainedRows& a, const proto::TrainedRows& b) {
+  if (a.rows() != b.rows()) return false;
+  // Of a text: the one that it has in memory and streamed.
+  const bool words = a.words_hash() != 0 && b.words_hash() != 0;
+  return words ? a.words_hash() == b.words_hash() : a.hash() == b.hash();
+}
+
+// What is kept of the rows, beside their numbers.
+void DescribeRows(const data::Dataset& data, const TrainedOn* earlier, checkpoint::Json* examples) {
+  (*examples)[kDrawnFrom] = checkpoint::MessageToJson(data.trained_rows());
+  if (earlier == nullptr) return;
+  const bool keeps = KeepsParts(*earlier, data);
+  if (earlier->doubtful || !keeps) (*examples)[kDoubtful] = true;
+  const bool grown = keeps && data.since_training() == data::SinceTraining::kGrown;
+  if (grown && data::PartsDependOnOthers(data.trained_rows().split(), data.is_text())) {
+    (*examples)[kSplitAs] = checkpoint::MessageToJson(earlier->split_as);
+  }
+}
+
 }  // namespace
 
+bool KeepsParts(const TrainedOn& trained, const data::Dataset& data) {
+  const data::SinceTraining since = data.since_training();
+  if (since != data::SinceTraining::kSame && since != data::SinceTraining::kGrown) return false;
+  // Those behind split_as had parts that others behind them would change.
+  return SameRows(trained.split_as, trained.rows) || SameRows(trained.rows, data.trained_rows());
+}
+
 absl::Status WriteLearned(const data::Dataset& data, env::FileSystem* files,
-                          const std::string& directory) {
+                          const std::string& directory, const TrainedOn* earlier) {
   RETURN_IF_ERROR(files->MakeDirs(absl::StrCat(directory, "/", kFolder)));
   const auto write = [&](const std::string& name, const std::string& content) {
     return files->WriteAtomically(absl::StrCat(directory, "/", name), content);
@@ -87,8 +116,8 @@ absl::Status WriteLearned(const data::Dataset& data, env::FileSystem* files,
   json["hash"] = kHashVersion;
   json["examples"] = {{"training", data.num_examples(Part::kTraining)},
                       {"validation", data.num_examples(Part::kValidation)},
-                      {"test", data.num_examples(Part::kTest)},
-                      {kDrawnFrom, checkpoint::MessageToJson(data.trained_rows())}};
+                      {"test", data.num_examples(Part::kTest)}};
+  DescribeRows(data, earlier, &json["examples"]);
   json["features"] = std::move(features);
   return write(kFile, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
@@ -136,10 +165,17 @@ absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::Datas
       checkpoint::ReadInteger(examples["validation"], &trained.validation);
     if (examples.contains("test")) checkpoint::ReadInteger(examples["test"], &trained.test);
     if (examples.contains(kDrawnFrom)) {
-      const absl::Status s =
-          checkpoint::MessageFromJson(examples[kDrawnFrom], spec->mutable_trained());
+      const absl::Status s = checkpoint::MessageFromJson(examples[kDrawnFrom], &trained.rows);
+      if (!s.ok()) return Damaged(path, s.message());
+      trained.split_as = trained.rows;
+    }
+    if (examples.contains(kSplitAs)) {
+      trained.split_as.Clear();
+      const absl::Status s = checkpoint::MessageFromJson(examples[kSplitAs], &trained.split_as);
       if (!s.ok()) return Damaged(path, s.message());
     }
+    trained.doubtful = examples.value(kDoubtful, checkpoint::Json()) == checkpoint::Json(true);
+    if (examples.contains(kDrawnFrom)) *spec->mutable_trained() = trained.split_as;
   }
   return trained;
 }

@@ -112,7 +112,8 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
 absl::Status WriteInputFiles(const data::Dataset& data, const job::JobSpec& job,
                              const SavedModelInfo& info, env::FileSystem* files,
                              const std::string& directory) {
-  RETURN_IF_ERROR(WriteLearned(data, files, directory));
+  RETURN_IF_ERROR(
+      WriteLearned(data, files, directory, info.earlier ? &info.earlier->trained : nullptr));
   RETURN_IF_ERROR(WriteHistory(data, job, files, directory));
   RETURN_IF_ERROR(WriteSideTables(job.dataset, files, directory));
   return files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text);

@@ -16,11 +16,14 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/name_map.h"
+#include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_manifest.h"
 #include "coordinator/model/saved_reader.h"
 #include "coxswain/strategy.h"
@@ -30,6 +33,13 @@
 
 namespace coxswain::model {
 
+// The model that training went on from, as far as what it leaves depends on it.
+struct EarlierModel {
+  std::string inputs = {};  // where its files are that are no variables; empty: there are none
+  NameMap names = {};
+  TrainedOn trained = {};
+};
+
 struct SavedModelInfo {
   std::string job;       // its name
   std::string job_text;  // the text of JOB.yaml
@@ -38,6 +48,7 @@ struct SavedModelInfo {
   int64_t steps = 0;
   bool slots = false;  // what optimizers keep is saved, too; see saved_slots.h
   std::map<std::string, double> metrics;
+  std::optional<EarlierModel> earlier = {};
 };
 
 // Writes the files that converting inputs needs: job.yaml, features.json, history/, joined/ and

@@ -485,14 +485,25 @@ std::string WarmStart::ToString() const {
   return text;
 }
 
-absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec, const NameMap& names) {
+absl::StatusOr<EarlierModel> KeepIds(const std::string& directory, proto::DatasetSpec* spec,
+                                     const NameMap& names) {
   RETURN_IF_ERROR(OpenSource(directory).status());
   spec->clear_known();
-  if (!data::FormatOf(*spec).has_rows()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string source, LearnedOf(directory));
-  if (source.empty()) return absl::OkStatus();
+  spec->clear_trained();
+  // Of files that come no part is drawn.
+  if (!spec->followed()) spec->mutable_trained();
+  EarlierModel earlier{.inputs = {}, .names = names, .trained = {}};
+  ASSIGN_OR_RETURN(earlier.inputs, LearnedOf(directory));
+  if (earlier.inputs.empty()) return earlier;
+  const bool has_rows = data::FormatOf(*spec).has_rows();
   proto::DatasetSpec model;
-  RETURN_IF_ERROR(ReadLearned(source, &model).status());
+  const absl::StatusOr<TrainedOn> trained = ReadLearned(earlier.inputs, &model);
+  // Words have no ids that stay.
+  if (!has_rows && absl::IsFailedPrecondition(trained.status())) return earlier;
+  RETURN_IF_ERROR(trained.status());
+  earlier.trained = *trained;
+  if (!spec->followed()) *spec->mutable_trained() = model.trained();
+  if (!has_rows) return earlier;
   for (const proto::FeatureSpec& feature : spec->features()) {
     for (const proto::LearnedFeature& learned : model.learned()) {
       if (learned.name() != names.OldFeature(feature.name())) continue;
@@ -503,7 +514,7 @@ absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec, con
       break;
     }
   }
-  return absl::OkStatus();
+  return earlier;
 }
 
 }  // namespace coxswain::model

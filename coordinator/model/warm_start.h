@@ -21,6 +21,7 @@
 #include "coordinator/job/variable_inputs.h"
 #include "coordinator/model/layer_fit.h"
 #include "coordinator/model/name_map.h"
+#include "coordinator/model/saved_model.h"
 #include "coordinator/model/saved_reader.h"
 #include "coxswain/strategy.h"
 #include "protos/dataset.pb.h"
@@ -57,10 +58,11 @@ struct WarmStart {
 
 // Before the data is read. Fills in spec->known for each feature that the model learned in the way
 // in which the job would: its values keep their ids, its numbers their normalisation. Nothing for a
-// checkpoint without inputs of its job. Errors: NotFound where `directory` has neither a model nor
-// a checkpoint; those of ReadLearned.
-absl::Status KeepIds(const std::string& directory, proto::DatasetSpec* spec,
-                     const NameMap& names = {});
+// checkpoint without inputs of its job. Fills in spec->trained, too, unless files come while the
+// job runs: which rows the model was trained on, and what drew their parts. Errors: NotFound where
+// `directory` has neither a model nor a checkpoint; those of ReadLearned.
+absl::StatusOr<EarlierModel> KeepIds(const std::string& directory, proto::DatasetSpec* spec,
+                                     const NameMap& names = {});
 
 // What a job begins with. Thread model: one thread, the strategy's.
 class WarmSource {

@@ -11,16 +11,18 @@
 
 namespace coxswain::sidecar {
 
-EvaluationSession::EvaluationSession(std::unique_ptr<runner::JobRunner> runner)
-    : runner_(std::move(runner)) {}
+EvaluationSession::EvaluationSession(std::unique_ptr<runner::JobRunner> runner,
+                                     model::TrainedOn trained)
+    : runner_(std::move(runner)), trained_(std::move(trained)) {}
 
 absl::StatusOr<std::unique_ptr<EvaluationSession>> EvaluationSession::Open(
     const Cluster& cluster, job::JobSpec job, const std::string& inputs) {
-  RETURN_IF_ERROR(model::ReadLearned(inputs, &job.dataset).status());
+  ASSIGN_OR_RETURN(model::TrainedOn trained, model::ReadLearned(inputs, &job.dataset));
   auto runner = std::make_unique<runner::JobRunner>(cluster, model::AsEvaluated(std::move(job)),
                                                     runner::RunEvents{});
   RETURN_IF_ERROR(runner->Prepare());
-  return std::unique_ptr<EvaluationSession>(new EvaluationSession(std::move(runner)));
+  return std::unique_ptr<EvaluationSession>(
+      new EvaluationSession(std::move(runner), std::move(trained)));
 }
 
 absl::StatusOr<runner::Evaluation> EvaluationSession::Evaluate(const std::string& checkpoint) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/saved_learned.h"
 #include "coordinator/runner/runner.h"
 #include "coxswain/cluster.h"
 
@@ -30,11 +31,14 @@ class EvaluationSession {
   void Interrupt() { runner_->Interrupt(); }
 
   const runner::JobRunner& runner() const { return *runner_; }
+  // What the job is trained on.
+  const model::TrainedOn& trained() const { return trained_; }
 
  private:
-  explicit EvaluationSession(std::unique_ptr<runner::JobRunner> runner);
+  EvaluationSession(std::unique_ptr<runner::JobRunner> runner, model::TrainedOn trained);
 
   std::unique_ptr<runner::JobRunner> runner_;
+  model::TrainedOn trained_;
 };
 
 }  // namespace coxswain::sidecar

@@ -45,7 +45,8 @@ absl::Status Dataset::BuildText(const DatasetSpec& spec) {
   seed_ = spec.seed();
   order_.shuffled = spec.shuffle();
   block_ = kTextBlock;
-  fingerprint_ = HashPair(HashSpec(spec), HashPair(text.content_hash, text.tokens.size()));
+  fingerprint_ = HashPair(HashParts(spec, text.since_training),
+                          HashPair(text.content_hash, text.tokens.size()));
   trained_rows_ = std::move(text.trained);
   since_training_ = text.since_training;
   text_counts_ = std::move(text.counts);
@@ -84,9 +85,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::WithoutRows(const DatasetSpec&
 absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   seed_ = spec.seed();
   order_.shuffled = spec.shuffle();
-  fingerprint_ = HashPair(HashSpec(spec), HashPair(table.content_hash, table.own_rows));
   trained_rows_ = RowsToKeep(spec, table.chain);
   since_training_ = CompareWithTraining(spec, table.chain);
+  fingerprint_ =
+      HashPair(HashParts(spec, since_training_), HashPair(table.content_hash, table.own_rows));
   places_ = table.places;
   places_.ShrinkToFit();
   const KeyColumn no_key;

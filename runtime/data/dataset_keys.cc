@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/data/data_format.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/learned.h"
 
@@ -40,6 +41,21 @@ uint64_t HashSpec(DatasetSpec spec) {
   }
   spec.DiscardUnknownFields();
   return HashText(spec.SerializeAsString());
+}
+
+uint64_t HashParts(const DatasetSpec& spec, SinceTraining since) {
+  if (!spec.learned().empty() || !spec.has_trained()) return HashSpec(spec);
+  const bool is_text = !FormatOf(spec).has_rows();
+  DatasetSpec less = spec;
+  less.clear_trained();
+  const uint64_t hash = HashSpec(std::move(less));
+  const bool other = since == SinceTraining::kGrown && PartsDependOnOthers(spec.split(), is_text);
+  return other ? HashPair(hash, static_cast<uint64_t>(spec.trained().rows())) : hash;
+}
+
+bool PartsDependOnOthers(const proto::SplitSpec& split, bool is_text) {
+  if (is_text) return split.validation_fraction() > 0;
+  return !split.by().empty() || !split.holdout_per().empty();
 }
 
 uint64_t HashNames(const DatasetSpec& spec) {

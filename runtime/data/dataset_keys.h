@@ -5,6 +5,7 @@
 
 #include "protos/dataset.pb.h"
 #include "runtime/data/ticket.h"
+#include "runtime/data/trained_rows.h"
 
 namespace coxswain::data {
 
@@ -14,6 +15,13 @@ inline constexpr uint64_t kGroupStream = 5;
 
 // The spec less what no batch depends on. Fields are written in the order of their numbers.
 uint64_t HashSpec(proto::DatasetSpec spec);
+
+// The same of what is in which part. What a model was trained on, from which training goes on,
+// changes it only where parts are others because of that.
+uint64_t HashParts(const proto::DatasetSpec& spec, SinceTraining since);
+
+// Whether the part of a row may depend on those behind it.
+bool PartsDependOnOthers(const proto::SplitSpec& split, bool is_text);
 
 // Which features keep names, and which names they begin with: no batch depends on it, but what is
 // collected does. 0: none does.

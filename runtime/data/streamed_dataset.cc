@@ -106,7 +106,9 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   order_.shuffled = spec.shuffle();
   // As for the same data in memory, but also with the order, because positions in checkpoints refer
   // to it.
-  fingerprint_ = HashPair(HashSpec(spec), HashPair(index_->content_hash(), index_->own_rows()));
+  since_training_ = static_cast<SinceTraining>(index_->since_training());
+  fingerprint_ = HashPair(HashParts(spec, since_training_),
+                          HashPair(index_->content_hash(), index_->own_rows()));
   // The order is drawn from these.
   fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(index_->window()));
   for (const proto::IndexedBlock& block : index_->blocks()) {
@@ -114,7 +116,6 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   }
   fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(spec.stream().batch()));
   trained_rows_ = index_->trained_rows();
-  since_training_ = static_cast<SinceTraining>(index_->since_training());
   if (index_->is_text()) {
     Feature& word = features_[kWordFeature];
     word.vocabulary = data->vocabularies[0];

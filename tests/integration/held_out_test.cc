@@ -58,6 +58,33 @@ evaluate: {metrics: [rmse]}
     REQUIRE(result.code == 0);
   }
 
+  // The same job, which begins with what `from` has left, without --quiet.
+  Result TrainOn(const std::string& from, const std::string& to,
+                 const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"train",
+                                          job_,
+                                          "--in-process",
+                                          "--init-from",
+                                          files.Path(from),
+                                          "--model-dir",
+                                          files.Path(to),
+                                          "--report",
+                                          files.Path("trained.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Coxswain(arguments);
+  }
+  Result EvalOf(const std::string& model) const {
+    return Coxswain(
+        {"eval", "--model-dir", files.Path(model), "--report", files.Path("report.json")});
+  }
+  int64_t Scored(const std::string& model) const {
+    const Result result = EvalOf(model);
+    CAPTURE(model, result.err);
+    REQUIRE(result.code == 0);
+    CHECK(Report()["held_out"] == true);
+    CHECK_THAT(result.err, !Contains("note: the model was trained on from"));
+    return Report()["examples"].get<int64_t>();
+  }
   void SetRows(const std::vector<std::string>& rows) { files.Write("ratings.csv", Csv(rows)); }
   Result Eval(const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments = {"eval", "--model-dir", files.Path("model"), "--report",
@@ -276,6 +303,104 @@ TEST_CASE(
   const auto evaluated = Coxswain({"eval", "--model-dir", model, "--set", "dataset.path=" + rows});
   CAPTURE(evaluated.out, evaluated.err);
   CHECK(evaluated.code == 0);
+}
+
+TEST_CASE("training that goes on refuses another split of the rows that its model was trained on",
+          "[held-out][warm-start]") {
+  const Trained model("{test: 0.2}");
+  const std::string change =
+      GENERATE("train.seed=7", "split={test: 0.3}", "split={validation: 0.2}");
+  CAPTURE(change);
+  const Result refused = model.TrainOn("model", "next", {"--set", change});
+  CAPTURE(refused.err);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.err, Contains(" was ") && Contains(" and is ") &&
+                              Contains("may have rows that") && Contains("test_path") &&
+                              Contains("--allow-training-rows"));
+  CHECK_FALSE(std::filesystem::exists(model.files.Path("next")));
+  const Result allowed = model.TrainOn("model", "next", {"--set", change, "--allow-training-rows"});
+  CAPTURE(allowed.err);
+  REQUIRE(allowed.code == 0);
+  CHECK_THAT(allowed.err, Contains("note: ") && Contains("may have rows that"));
+  // Nor is what comes of it known to be measured by rows that it has not seen.
+  const Result scored = model.EvalOf("next");
+  CAPTURE(scored.err);
+  CHECK(scored.code == 0);
+  CHECK(model.Report()["held_out"] == false);
+  CHECK_THAT(scored.err, Contains("note: the model was trained on from another one"));
+  CHECK(model.TrainOn("next", "third", {"--set", change}).code == 0);
+  CHECK(model.EvalOf("third").code == 0);
+  CHECK(model.Report()["held_out"] == false);
+  // All rows are trained on: nothing is measured.
+  CHECK(model.TrainOn("model", "all", {"--set", "split={}"}).code == 0);
+}
+
+TEST_CASE("rows that a model was trained on stay in training when it goes on with more of them",
+          "[held-out][warm-start]") {
+  const bool by_user = GENERATE(true, false);
+  const bool streamed = GENERATE(false, true);
+  CAPTURE(by_user, streamed);
+  Trained model(by_user ? "{holdout_per: user}" : "{test: 0.2}");
+  const int64_t before = model.Scored("model");
+  std::vector<std::string> rows = Ratings();
+  const auto grow = [&rows, &model](int first_item) {
+    for (int user = 0; user < 20; ++user) {
+      for (int item = first_item; item < first_item + 10; ++item) {
+        rows.push_back(absl::StrCat("u", user, ",i", item % 15, ",", 1 + user % 3));
+      }
+    }
+    model.SetRows(rows);
+  };
+  grow(0);
+  const std::vector<std::string> how = {
+      "--set", absl::StrCat("dataset.streaming=", streamed ? "true" : "false")};
+  const Result grown = model.TrainOn("model", "grown", how);
+  CAPTURE(grown.err);
+  REQUIRE(grown.code == 0);
+  CHECK_THAT(grown.err, !Contains("note: "));
+  // Those that were held out still are, and others of the new rows.
+  const int64_t now = ReadJson(model.files.Path("trained.json"))["evaluated"]["examples"];
+  CHECK(now > before);
+  CHECK(model.Scored("grown") == now);
+  REQUIRE(model.TrainOn("grown", "again", how).code == 0);
+  CHECK(ReadJson(model.files.Path("trained.json"))["evaluated"]["examples"] == now);
+  CHECK(model.Scored("again") == now);
+  grow(10);
+  const Result third = model.TrainOn("grown", "third", how);
+  CAPTURE(third.err);
+  // Whether a user's row was held out depends on all rows of the user that were there.
+  CHECK(third.code == (by_user ? 2 : 0));
+  CHECK(model.EvalOf("grown").code == (by_user ? 2 : 0));
+  if (by_user) CHECK_THAT(third.err, Contains("of which it knew the first ones before"));
+}
+
+TEST_CASE("the next day's rows are trained on with a note, for they may be those of the day before",
+          "[held-out][warm-start]") {
+  Trained model("{test: 0.2}");
+  std::vector<std::string> rows;
+  for (int user = 0; user < 20; ++user) {
+    for (int item = 0; item < 15; ++item) {
+      rows.push_back(absl::StrCat("u", user, ",i", item, ",", 1 + (user + item) % 5));
+    }
+  }
+  model.SetRows(rows);
+  const Result next = model.TrainOn("model", "next");
+  CAPTURE(next.err);
+  REQUIRE(next.code == 0);
+  CHECK_THAT(next.err,
+             Contains("note: " + model.files.Path("model") + " was trained on 300 rows, ") &&
+                 Contains("does not begin with these"));
+  CHECK(model.EvalOf("next").code == 0);
+  CHECK(model.Report()["held_out"] == false);
+  // Rows that only the test part has are held out whatever was trained on.
+  const std::string held_out = model.files.Write("held_out.csv", Csv(Ratings()));
+  const Result apart =
+      model.TrainOn("model", "apart", {"--set", "split={test_path: " + held_out + "}"});
+  CAPTURE(apart.err);
+  REQUIRE(apart.code == 0);
+  CHECK_THAT(apart.err, !Contains("note: "));
+  CHECK(model.EvalOf("apart").code == 0);
+  CHECK(model.Report()["held_out"] == true);
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ struct NextJob {
   PerWorkerDataset dataset;
   std::unique_ptr<model::Model> model;
   model::WarmStart taken;
+  model::EarlierModel earlier;
   std::unique_ptr<ClusterCoordinator> coordinator;
   std::unique_ptr<RemoteFunction> step;
 
@@ -64,7 +65,7 @@ struct NextJob {
       : job(testing::Must(job::ParseKeptJob(text, files.Path("job.yaml"), files.Path("")))),
         cluster(std::move(of)),
         strategy(cluster, {.ema_decay = job.train.ema ? job.train.ema->decay : 0}) {
-    testing::Must(model::KeepIds(from.directory, &job.dataset, from.names));
+    earlier = testing::Must(model::KeepIds(from.directory, &job.dataset, from.names));
     if (checkpoints != nullptr) testing::Must(checkpoints->Restore(&strategy));
     data::DatasetOptions options;
     options.spec = job.dataset;

@@ -120,10 +120,12 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
   c->add_flag(
       "--resume", flags->resume,
       "continue from the newest good checkpoint, or start from the beginning if there is none yet");
-  c->add_option("--init-from", flags->init_from,
-                "start from the weights of this saved model or checkpoint, with other data: values "
-                "that it knows keep their rows, see docs/warm-start.md")
-      ->type_name("DIR");
+  CLI::Option* const init_from =
+      c->add_option(
+           "--init-from", flags->init_from,
+           "start from the weights of this saved model or checkpoint, with other data: values "
+           "that it knows keep their rows, see docs/warm-start.md")
+          ->type_name("DIR");
   c->add_option("--init-map", flags->init_map,
                 "with --init-from: a feature, a variable or a prefix of variables is named NEW in "
                 "the job and OLD in the model; may be repeated")
@@ -135,6 +137,11 @@ void AddTrainFlags(CLI::App* c, const std::shared_ptr<TrainFlags>& flags, Run* r
       ->check(CLI::IsMember({"auto", "none"}))
       ->type_name("WHICH")  // help lists the values itself
       ->capture_default_str();
+  c->add_flag(
+       "--allow-training-rows", flags->allow_training_rows,
+       "with --init-from: evaluate even if the split of the same data is another one: rows "
+       "that the model was trained on are then scored, which makes it look better than it is")
+      ->needs(init_from);
   c->add_option("--chaos-dir", flags->chaos_dir,
                 "with --chaos: keep logs, checkpoints and reports of the run in this directory")
       ->type_name("DIR");

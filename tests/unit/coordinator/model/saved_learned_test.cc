@@ -260,5 +260,113 @@ TEST_CASE("learned: a text's words are those of its training part, also when tex
         Values<int64_t>(*data, {Part::kValidation, 0, 0, n - 2}, "center"));
 }
 
+// Rows 0 .. n - 1, the later half of them held out.
+proto::DatasetSpec InTime(const DataFiles& files, int n) {
+  std::string csv = "x,t\n";
+  for (int i = 0; i < n; ++i) absl::StrAppend(&csv, i, ",", i, "\n");
+  auto spec = CsvSpec(files.Write(absl::StrCat(n, ".csv"), csv));
+  AddNumeric(&spec, "x");
+  AddNumeric(&spec, "t");
+  spec.mutable_split()->set_by("t");
+  spec.mutable_split()->set_test_fraction(0.5);
+  return spec;
+}
+
+struct After {
+  proto::DatasetSpec spec;  // as the next job's
+  TrainedOn trained;
+};
+
+// What a model of the spec's data leaves.
+After Train(const DataFiles& files, const std::string& name, const proto::DatasetSpec& spec,
+            const TrainedOn* earlier) {
+  const auto real = env::NewRealFileSystem();
+  REQUIRE(real->MakeDirs(files.Path(name)).ok());
+  REQUIRE(WriteLearned(*MustLoad(spec), real.get(), files.Path(name), earlier).ok());
+  After after;
+  const auto trained = ReadLearned(files.Path(name), &after.spec);
+  REQUIRE(trained.ok());
+  after.trained = *trained;
+  return after;
+}
+
+TEST_CASE("learned: a model that was trained on from another one knows how its rows were split") {
+  const DataFiles files;
+  const After first = Train(files, "first", InTime(files, 4), nullptr);
+  CHECK(first.trained.rows.rows() == 4);
+  CHECK_FALSE(first.trained.doubtful);
+  proto::DatasetSpec spec = InTime(files, 8);
+  *spec.mutable_trained() = first.spec.trained();
+  const auto grown = MustLoad(spec);
+  CHECK(KeepsParts(first.trained, *grown));
+  const Floats training = Values<float>(*grown, AllOf(*grown, kTraining), "x");
+  CHECK(training == Floats{0, 1});
+  const After second = Train(files, "second", spec, &first.trained);
+  CHECK(second.trained.rows.rows() == 8);
+  CHECK(second.trained.split_as.rows() == 4);
+  CHECK_FALSE(second.trained.doubtful);
+  // As it was, whoever goes on and how often.
+  *spec.mutable_trained() = second.spec.trained();
+  const auto again = MustLoad(spec);
+  CHECK(KeepsParts(second.trained, *again));
+  CHECK(Values<float>(*again, AllOf(*again, kTraining), "x") == training);
+  CHECK(again->fingerprint() == grown->fingerprint());
+  const After third = Train(files, "third", spec, &second.trained);
+  CHECK(third.trained.split_as.rows() == 4);
+  CHECK_FALSE(third.trained.doubtful);
+  // With still more rows nothing tells the parts of those between.
+  proto::DatasetSpec more = InTime(files, 12);
+  *more.mutable_trained() = second.spec.trained();
+  CHECK_FALSE(KeepsParts(second.trained, *MustLoad(more)));
+  CHECK(Train(files, "more", more, &second.trained).trained.doubtful);
+  // A draw that other rows do not change needs no memory of them.
+  more.mutable_split()->clear_by();
+  more.clear_trained();
+  proto::DatasetSpec less = InTime(files, 8);
+  less.mutable_split()->clear_by();
+  const After drawn = Train(files, "drawn", less, nullptr);
+  *more.mutable_trained() = drawn.spec.trained();
+  const After drawn_on = Train(files, "drawn_on", more, &drawn.trained);
+  CHECK(drawn_on.trained.split_as.rows() == 12);
+  CHECK_FALSE(drawn_on.trained.doubtful);
+}
+
+TEST_CASE(
+    "learned: what was trained on before, and is not told from what is held out, stays a doubt") {
+  const DataFiles files;
+  auto spec = InTime(files, 8);
+  const After first = Train(files, "first", spec, nullptr);
+  *spec.mutable_trained() = first.spec.trained();
+  CHECK_FALSE(Train(files, "same", spec, &first.trained).trained.doubtful);
+  spec.mutable_split()->set_test_fraction(0.2);
+  const After other_split = Train(files, "split", spec, &first.trained);
+  CHECK(other_split.trained.doubtful);
+  *spec.mutable_trained() = other_split.spec.trained();
+  CHECK(Train(files, "after", spec, &other_split.trained).trained.doubtful);
+  // Of a model of an earlier version nothing is known.
+  spec.mutable_trained()->Clear();
+  const TrainedOn unknown;
+  CHECK(Train(files, "unknown", spec, &unknown).trained.doubtful);
+}
+
+TEST_CASE("learned: what training goes on from makes other data of it only by other parts") {
+  const DataFiles files;
+  auto few = InTime(files, 8), spec = InTime(files, 12);
+  const bool by_time = GENERATE(true, false);
+  CAPTURE(by_time);
+  if (!by_time) {
+    few.mutable_split()->clear_by();
+    spec.mutable_split()->clear_by();
+  }
+  const uint64_t alone = MustLoad(spec)->fingerprint(), of_few = MustLoad(few)->fingerprint();
+  const After first = Train(files, "first", few, nullptr);
+  *few.mutable_trained() = *spec.mutable_trained() = first.spec.trained();
+  CHECK(MustLoad(few)->fingerprint() == of_few);
+  CHECK((MustLoad(spec)->fingerprint() != alone) == by_time);
+  // Without its rows.
+  spec.mutable_trained()->Clear();
+  CHECK(MustLoad(spec)->fingerprint() == alone);
+}
+
 }  // namespace
 }  // namespace coxswain::model

@@ -164,7 +164,7 @@ TEST_CASE("warm start: hash tables by id, buckets and dense variables as they ar
 TEST_CASE("warm start: a directory with neither model nor checkpoints is told") {
   Fixture f("ab");
   proto::DatasetSpec spec = f.job.dataset;
-  const absl::Status status = KeepIds(f.files.Path("nothing"), &spec);
+  const absl::Status status = KeepIds(f.files.Path("nothing"), &spec).status();
   CHECK(absl::IsNotFound(status));
   CHECK_THAT(std::string(status.message()),
              Contains("nothing: wanted a saved model, or checkpoints, found neither"));
