@@ -6,6 +6,11 @@
 #include "runtime/data/dataset_options.h"
 
 namespace coxswain {
+namespace {
+
+constexpr int64_t kDrawnSample = 1;  // an epoch whose order is drawn
+
+}  // namespace
 
 std::optional<Ticket> PerWorkerDataset::NextTicket() {
   if (state_ == nullptr) return std::nullopt;
@@ -36,10 +41,13 @@ std::vector<Ticket> PerWorkerDataset::NextTickets(int64_t count) {
 std::vector<Ticket> PerWorkerDataset::Tickets(Part part, int64_t batch_size,
                                               int64_t max_examples) const {
   int64_t examples = state_ == nullptr || batch_size < 1 ? 0 : state_->data->num_examples(part);
-  if (max_examples > 0) examples = std::min(examples, max_examples);
+  // The first rows of a file may be all of one kind.
+  const bool some = max_examples > 0 && max_examples < examples;
+  const int64_t epoch = some && part != Part::kTraining ? kDrawnSample : 0;
+  if (some) examples = max_examples;
   std::vector<Ticket> tickets;
   for (int64_t begin = 0; begin < examples; begin += batch_size) {
-    tickets.push_back({part, 0, begin, std::min(begin + batch_size, examples), state_->id});
+    tickets.push_back({part, epoch, begin, std::min(begin + batch_size, examples), state_->id});
   }
   return tickets;
 }

@@ -309,19 +309,25 @@ absl::Status Dataset::DescribeColumns() {
   return absl::OkStatus();
 }
 
+std::optional<uint64_t> Dataset::OrderKey(const Ticket& ticket) const {
+  const bool training = ticket.part == Part::kTraining;
+  if (training ? !order_.shuffled : ticket.epoch == 0) return std::nullopt;
+  // What is evaluated is the same whoever reads it.
+  return StreamKey(training ? order_.seed : seed_, kShuffleStream, ticket);
+}
+
 std::vector<uint32_t> Dataset::DrawNumbers(const Ticket& ticket) const {
   std::vector<uint32_t> numbers;
   numbers.reserve(static_cast<size_t>(ticket.size()));
   // Blocks of examples are permuted; an incomplete block stays at the end.
   const int64_t blocks = num_examples(ticket.part) / block_;
-  const Permutation order(static_cast<uint64_t>(blocks),
-                          StreamKey(order_.seed, kShuffleStream, ticket));
+  const std::optional<uint64_t> key = OrderKey(ticket);
+  const Permutation order(static_cast<uint64_t>(blocks), key.value_or(0));
   for (int64_t i = ticket.begin; i < ticket.end;) {
     const int64_t block = i / block_;
     const int64_t end = std::min(ticket.end, (block + 1) * block_);
-    const int64_t moved = order_.shuffled && ticket.part == Part::kTraining && block < blocks
-                              ? static_cast<int64_t>(order(static_cast<uint64_t>(block)))
-                              : block;
+    const int64_t moved =
+        key && block < blocks ? static_cast<int64_t>(order(static_cast<uint64_t>(block))) : block;
     for (; i < end; ++i) {
       numbers.push_back(static_cast<uint32_t>(moved * block_ + (i - block * block_)));
     }
@@ -391,7 +397,7 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) c
     }
     examples.numbers = numbers;
     examples.rows = shuffled;
-  } else if (order_.shuffled && examples.training) {
+  } else if (OrderKey(ticket)) {
     numbers = DrawNumbers(ticket);
     shuffled.reserve(numbers.size());
     for (const uint32_t number : numbers) shuffled.push_back(all[number]);

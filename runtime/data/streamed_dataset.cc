@@ -180,9 +180,4 @@ LabelSummary Dataset::IndexedSummary(Part part, size_t label) const {
   return at < index_->labels_size() ? SummaryOf(index_->labels(at)) : LabelSummary();
 }
 
-std::optional<uint64_t> Dataset::OrderKey(const Ticket& ticket) const {
-  if (!order_.shuffled || ticket.part != Part::kTraining) return std::nullopt;
-  return StreamKey(order_.seed, kShuffleStream, ticket);
-}
-
 }  // namespace coxswain::data

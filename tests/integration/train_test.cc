@@ -291,6 +291,64 @@ TEST_CASE("metrics by group go by a feature that the model need not see", "[trai
   CHECK(metric("logloss_by_group") < 0.6);
 }
 
+// Rows sorted by the label; the number says something of it.
+std::string SortedByLabel(int rows) {
+  std::string csv = "x,u,y\n";
+  for (int i = 0; i < rows; ++i) {
+    const int y = i < rows / 2 ? 0 : 1;
+    absl::StrAppend(&csv, (i * 37 % 100) / 50.0 + y, ",u", i % 9, ",", y, "\n");
+  }
+  return csv;
+}
+
+TEST_CASE("a part that is limited is evaluated by a sample of all of it, which the seed draws",
+          "[train]") {
+  const DataFiles files;
+  files.Write("train.csv", SortedByLabel(300));
+  files.Write("test.csv", SortedByLabel(4000));
+  const std::string job = files.Write("job.yaml", R"(name: sorted
+dataset: {path: train.csv}
+features: [{name: x, kind: numeric}, {name: u, kind: categorical}]
+label: {column: y}
+split: {test_path: test.csv}
+model: {kind: logistic_regression}
+optimizer: {table: {kind: sgd, learning_rate: 0.1}, dense: {kind: sgd, learning_rate: 0.1}}
+train: {epochs: 3, batch_size: 32}
+evaluate: {metrics: [auc, logloss], max_examples: 200, batch_size: 64}
+)");
+  const std::string streaming = GENERATE("false", "true");
+  CAPTURE(streaming);
+  const std::vector<std::string> how = {"--set", "dataset.streaming=" + streaming, "--set",
+                                        "dataset.block_bytes=1KiB"};
+  std::vector<std::string> train = how;
+  train.insert(train.end(), {"--model-dir", files.Path("model")});
+  const nlohmann::json report = Train(files, job, train);
+  CHECK(report["evaluated"]["examples"] == 200);
+  const double auc = report["metrics"]["auc"], loss = report["metrics"]["logloss"];
+  CHECK(auc > 0.6);
+  const auto eval = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"eval", "--model-dir", files.Path("model"), "--report",
+                                        files.Path("eval.json")};
+    command.insert(command.end(), how.begin(), how.end());
+    command.insert(command.end(), more.begin(), more.end());
+    const auto result = Coxswain(command);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    return ReadJson(files.Path("eval.json"));
+  };
+  // The same rows, whoever evaluates and in whatever batches.
+  const double again = eval({})["metrics"]["logloss"];
+  CHECK(again == Approx(loss).epsilon(1e-5));
+  const double cut = eval({"--set", "evaluate.batch_size=7"})["metrics"]["logloss"];
+  CHECK(cut == Approx(loss).epsilon(1e-5));
+  const double drawn = eval({"--set", "train.seed=99"})["metrics"]["logloss"];
+  CHECK(drawn != Approx(loss).epsilon(1e-5));
+  // All of them are as many as there are, in the order of the files.
+  const nlohmann::json all = eval({"--set", "evaluate.max_examples=5000"});
+  CHECK(all["examples"] == 4000);
+  CHECK(all["metrics"]["auc"].get<double>() == Approx(auc).margin(0.15));
+}
+
 TEST_CASE("matrix_factorization finds ratings that it has not seen", "[train]") {
   const DataFiles files;
   const nlohmann::json report = Train(files, WriteMatrixFactorization(files));

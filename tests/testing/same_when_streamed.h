@@ -52,7 +52,8 @@ inline void CheckSameWhenStreamed(const DataFiles& files, proto::DatasetSpec spe
         const int64_t n = whole->num_examples(part);
         for (const int64_t size : {int64_t{1}, int64_t{7}, n}) {
           for (int64_t begin = 0; begin < n; begin += std::max<int64_t>(1, size)) {
-            const Ticket ticket{part, 2, begin, std::min(begin + size, n)};
+            const Ticket ticket{part, part == Part::kTraining ? 2 : 0, begin,
+                                std::min(begin + size, n)};
             REQUIRE(Bytes(*in_order, ticket) == Bytes(*whole, ticket));
           }
         }
@@ -68,6 +69,10 @@ inline void CheckSameWhenStreamed(const DataFiles& files, proto::DatasetSpec spe
       if (!sampled) {
         CHECK(first == Examples(*whole, Part::kTraining, 0, 64));
         CHECK(second == Examples(*shuffled, Part::kTraining, 7, 64));
+      }
+      for (const Part part : {Part::kValidation, Part::kTest}) {
+        if (sampled) break;
+        CHECK(Examples(*streamed, part, 1, 5) == Examples(*whole, part, 1, 64));
       }
       CHECK(streamed->trained_rows().SerializeAsString() ==
             whole->trained_rows().SerializeAsString());

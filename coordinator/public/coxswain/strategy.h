@@ -184,7 +184,7 @@ class PerWorkerDataset {
   // The next batches of one epoch, at most `count`: fewer at the end of an epoch, none after the
   // last epoch. For a synchronous step (ClusterCoordinator::ScheduleStep).
   std::vector<Ticket> NextTickets(int64_t count);
-  // All batches of a part, in order.
+  // All batches of a part, in order. With `max_examples` > 0 some: of held-out parts by the seed.
   std::vector<Ticket> Tickets(Part part, int64_t batch_size, int64_t max_examples = 0) const;
   int64_t steps_per_epoch() const;
 

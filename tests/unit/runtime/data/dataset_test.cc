@@ -172,10 +172,39 @@ TEST_CASE(
   spec.set_seed(4);
   CHECK(Values<float>(*MustLoad(spec), {kTraining, 0, 0, 100}, "x") !=
         Floats(first.begin(), first.begin() + 100));
-  // The other parts are in the order of the file, in every epoch.
-  const Floats validation = Values<float>(*data, AllOf(*data, Part::kValidation, 0), "x");
-  CHECK(std::is_sorted(validation.begin(), validation.end()));
-  CHECK(Values<float>(*data, AllOf(*data, Part::kValidation, 5), "x") == validation);
+}
+
+TEST_CASE(
+    "data set: held-out parts are in the order of the file, and in drawn ones, from epoch 1 on") {
+  DataFiles files;
+  std::string csv = "x\n";
+  for (int i = 0; i < 500; ++i) absl::StrAppend(&csv, i, "\n");
+  auto spec = CsvSpec(files.Write("a.csv", csv));
+  AddNumeric(&spec, "x");
+  spec.mutable_split()->set_validation_fraction(0.4);
+  spec.set_seed(3);
+  const auto read = [&spec](int64_t epoch, uint64_t reader = 0) {
+    const auto data = Dataset::Load(spec, reader).value();
+    return Values<float>(*data, AllOf(*data, Part::kValidation, epoch), "x");
+  };
+  const Floats in_order = read(0);
+  CHECK(std::is_sorted(in_order.begin(), in_order.end()));
+  const Floats drawn = read(1);
+  CHECK(drawn != in_order);
+  Floats sorted = drawn;
+  std::sort(sorted.begin(), sorted.end());
+  CHECK(sorted == in_order);
+  CHECK(read(2) != drawn);
+  // Whatever is said of the order of training.
+  spec.set_shuffle(true);
+  CHECK(read(0) == in_order);
+  CHECK(read(1) == drawn);
+  spec.set_per_worker(true);
+  CHECK(read(1, 7) == drawn);
+  // The first tenth is from everywhere.
+  const Floats some(drawn.begin(), drawn.begin() + 20);
+  CHECK(*std::min_element(some.begin(), some.end()) < 150);
+  CHECK(*std::max_element(some.begin(), some.end()) > 350);
 }
 
 TEST_CASE("data set: a batch has all columns of one example in one place") {
