@@ -43,7 +43,7 @@ std::string InWords(const job::VariablePart& part) {
 }
 
 AxisFit FitAxis(const Parts& wanted, int64_t size, const Parts& saved, int64_t saved_size,
-                const NameMap& names) {
+                const NameMap& names, const std::set<std::string>& others) {
   AxisFit fit;
   if (wanted.empty() && saved.empty()) {
     fit.fits = size == saved_size;
@@ -64,7 +64,10 @@ AxisFit FitAxis(const Parts& wanted, int64_t size, const Parts& saved, int64_t s
     for (const std::string& feature : part.of) key.second.push_back(names.OldFeature(feature));
     std::sort(key.second.begin(), key.second.end());
     const auto place = places.find(key);
-    const bool found = place != places.end() && place->second.second == part.width;
+    const bool other = std::any_of(part.of.begin(), part.of.end(), [&](const std::string& feature) {
+      return others.count(feature) > 0;
+    });
+    const bool found = !other && place != places.end() && place->second.second == part.width;
     if (!found) fit.missing.push_back(InWords(part));
     fit.fits = fit.fits || found;
     for (int64_t i = 0; i < part.width; ++i) {
@@ -79,14 +82,14 @@ int64_t Columns(const Shape& shape) { return shape.rank() > 1 ? shape.dim(1) : 1
 }  // namespace
 
 LayerFit FitLayer(const job::VariableInputs& wanted, const Shape& shape,
-                  const job::VariableInputs& saved, const Shape& saved_shape,
-                  const NameMap& names) {
+                  const job::VariableInputs& saved, const Shape& saved_shape, const NameMap& names,
+                  const std::set<std::string>& others) {
   LayerFit fit;
   if (shape.rank() != saved_shape.rank() || shape.rank() < 1 || shape.rank() > 2) return fit;
   if (wanted.classes != saved.classes) return fit;
-  AxisFit rows = FitAxis(wanted.rows, shape.dim(0), saved.rows, saved_shape.dim(0), names);
+  AxisFit rows = FitAxis(wanted.rows, shape.dim(0), saved.rows, saved_shape.dim(0), names, others);
   AxisFit columns =
-      FitAxis(wanted.columns, Columns(shape), saved.columns, Columns(saved_shape), names);
+      FitAxis(wanted.columns, Columns(shape), saved.columns, Columns(saved_shape), names, others);
   fit.fits = rows.fits && columns.fits;
   if (!fit.fits) return fit;
   fit.missing = rows.missing;

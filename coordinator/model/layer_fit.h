@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ struct LayerFit {
 };
 
 // `wanted` is of a variable of the job with this shape; `saved` of the model's. A feature of the
-// job is the model's that `names` says.
+// job is the model's that `names` says, except those among `others`, which are none of the model's.
 LayerFit FitLayer(const job::VariableInputs& wanted, const Shape& shape,
-                  const job::VariableInputs& saved, const Shape& saved_shape, const NameMap& names);
+                  const job::VariableInputs& saved, const Shape& saved_shape, const NameMap& names,
+                  const std::set<std::string>& others = {});
 
 }  // namespace coxswain::model

@@ -14,6 +14,7 @@
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/copy_rows.h"
+#include "coordinator/model/model_parts.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_model.h"
@@ -60,6 +61,23 @@ absl::StatusOr<std::string> LearnedOf(const std::string& directory) {
   if (absl::IsNotFound(fit) || absl::IsFailedPrecondition(fit)) return std::string();
   RETURN_IF_ERROR(fit);
   return inputs;
+}
+
+// How the numbers of a feature become those of a batch, in words.
+std::string NormalizationOf(const proto::FeatureSpec& feature) {
+  using proto::FeatureSpec;
+  switch (feature.normalization()) {
+    case FeatureSpec::STANDARD:
+      return "standard";
+    case FeatureSpec::MIN_MAX:
+      return "min_max";
+    case FeatureSpec::LOG1P:
+      return "log1p";
+    case FeatureSpec::DIVIDE:
+      return absl::StrCat("divide by ", feature.divisor());
+    default:
+      return "none";
+  }
 }
 
 // Whether the job would learn the same kind of thing of the feature.
@@ -165,6 +183,9 @@ absl::Status Taker::CheckNames() const {
 absl::StatusOr<WarmStart> Taker::Take() {
   RETURN_IF_ERROR(CheckNames());
   result_.from = source_.path();
+  for (const auto& [name, why] : from_.other_numbers_) {
+    result_.other_numbers.push_back(absl::StrCat(name, ": ", why));
+  }
   std::set<std::string> used;
   for (const Info& info : strategy_->variables()) {
     if (IsInternal(*info)) continue;
@@ -285,6 +306,7 @@ void WarmSource::ReadInputs() {
       kept.ok() ? ReadKeptJob(*kept, kind) : absl::StatusOr<job::JobSpec>(kept.status());
   if (saved.ok()) {
     saved_inputs_ = saved->model->Inputs(*saved);
+    CompareNumbers(*saved);
   } else {
     no_inputs_ = std::string(saved.status().message());
   }
@@ -310,6 +332,26 @@ void WarmSource::CompareClasses(const std::string& saved_feature) {
   other_classes_ = "its classes are others than in the model, or in another order";
 }
 
+// Weights of a number are for numbers of one scale.
+void WarmSource::CompareNumbers(const job::JobSpec& saved) {
+  for (const proto::FeatureSpec& feature : job_->dataset.features()) {
+    if (feature.kind() == proto::FeatureSpec::CATEGORICAL) continue;
+    const proto::FeatureSpec* const old = saved.FindFeature(from_.names.OldFeature(feature.name()));
+    if (old == nullptr || old->kind() == proto::FeatureSpec::CATEGORICAL) continue;
+    const std::string then = NormalizationOf(*old), now = NormalizationOf(feature);
+    if (then == now) continue;
+    other_numbers_[feature.name()] =
+        absl::StrCat("its normalization differs: ", then, " in the model, ", now, " in the job");
+  }
+}
+
+std::string WarmSource::OtherNumber(const VariableInfo& info) const {
+  for (const auto& [name, why] : other_numbers_) {
+    if (WideName(name) == info.name) return why;
+  }
+  return "";
+}
+
 bool WarmSource::OfClasses(const VariableInfo& info) const {
   if (const auto inputs = inputs_.find(info.name); inputs != inputs_.end()) {
     return inputs->second.classes;
@@ -326,8 +368,11 @@ void WarmSource::MatchLayer(const VariableInfo& info, const SavedVariable& saved
     match->fresh = absl::StrCat("nothing tells which features its rows are of: ", no_inputs_);
     return;
   }
+  std::set<std::string> others;
+  for (const auto& number : other_numbers_) others.insert(number.first);
   if (wanted != inputs_.end() && found != saved_inputs_.end()) {
-    match->layer = FitLayer(wanted->second, info.shape, found->second, saved.shape, from_.names);
+    match->layer =
+        FitLayer(wanted->second, info.shape, found->second, saved.shape, from_.names, others);
   }
   if (match->layer.fits) return;
   match->fresh =
@@ -385,6 +430,7 @@ absl::StatusOr<WarmSource::Match> WarmSource::Find(const VariableInfo& info, boo
     match.fresh = other_classes_;
     return match;
   }
+  if (match.fresh = OtherNumber(info); !match.fresh.empty()) return match;
   const bool layer = inputs_.count(info.name) > 0 || saved_inputs_.count(match.saved) > 0;
   if (same_dtype && !info.table && layer) {
     MatchLayer(info, there, &match);
@@ -478,7 +524,9 @@ std::string WarmStart::ToString() const {
   for (const auto& [why, names] : fresh_slots) {
     absl::StrAppend(&text, "  optimizer slots start over: ", SomeOf(names), ": ", why, "\n");
   }
-  for (const std::string& name : fresh) absl::StrAppend(&text, "  anew: ", name, "\n");
+  for (const auto* const names : {&fresh, &other_numbers}) {
+    for (const std::string& name : *names) absl::StrAppend(&text, "  anew: ", name, "\n");
+  }
   if (!left.empty()) {
     absl::StrAppend(&text, "  not taken over: ", absl::StrJoin(left, ", "), "\n");
   }

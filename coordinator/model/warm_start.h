@@ -47,9 +47,10 @@ struct WarmStart {
   };
   std::string from;  // directory of the model or the checkpoint
   std::vector<Rows> taken;
-  std::vector<std::string> fresh;  // variables that begin with initial values: "name: why"
-  std::vector<std::string> left;   // of the model, which the job does not have
-  int64_t with_slots = 0;          // variables whose optimizers go on
+  std::vector<std::string> fresh;          // variables that begin with initial values: "name: why"
+  std::vector<std::string> other_numbers;  // features whose weights begin anew: "name: why"
+  std::vector<std::string> left;           // of the model, which the job does not have
+  int64_t with_slots = 0;                  // variables whose optimizers go on
   // Variables that were taken and whose optimizers begin anew, by reason.
   std::map<std::string, std::vector<std::string>> fresh_slots;
 
@@ -87,6 +88,10 @@ class WarmSource {
   // What the model's layers are on, and its classes.
   void ReadInputs();
   void CompareClasses(const std::string& saved_feature);
+  void CompareNumbers(const job::JobSpec& saved);
+  // Why the weights of the number that a variable is of are none of the model's; empty: it is of
+  // no number, or they are.
+  std::string OtherNumber(const VariableInfo& info) const;
 
   // What a variable of the job begins with.
   struct Match {
@@ -118,6 +123,8 @@ class WarmSource {
   job::InputsByVariable saved_inputs_;  // of the model's
   std::string no_inputs_;               // why these are not known; empty: they are
   std::string other_classes_;  // why those of the label are not the model's; empty: they are
+  // Numbers of the job that are others than those of their names in the model, and why.
+  std::map<std::string, std::string> other_numbers_;
 };
 
 }  // namespace coxswain::model

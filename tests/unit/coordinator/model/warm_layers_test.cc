@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "coordinator/api/slot_rows.h"
 #include "coordinator/model/layer_fit.h"
 #include "coordinator/model/warm_start.h"
@@ -141,6 +142,50 @@ TEST_CASE("warm start: a feature that is new gets weights of its own, and the ot
     NextJob next(files, Job(model, {"years", "film"}), {.directory = saved});
     CHECK_THAT(next.taken.ToString(), Contains("anew: deep/layer_0/kernel: it is [2,3] in the"));
   }
+}
+
+TEST_CASE("warm start: a number whose normalization differs is another one") {
+  const std::string change = GENERATE("normalization: standard", "normalization: log1p",
+                                      "normalization: divide, divisor: 10");
+  const std::string model = GENERATE("{kind: logistic_regression}", "{kind: mlp, hidden: [3]}",
+                                     "{kind: wide_deep, deep: {hidden: [3]}}");
+  CAPTURE(change, model);
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  const std::string text = Job(model, {"age", "pace"});
+  const std::string other = absl::StrReplaceAll(
+      text, {{"name: age, kind: numeric", absl::StrCat("name: age, kind: numeric, ", change)}});
+  TrainingJob old(files, text);
+  old.SaveInputs();
+  old.Steps(10);
+  const std::string saved = old.Save(files.Path("model"), /*slots=*/true);
+  const std::string from = GENERATE_COPY(saved, old.directory());
+  NextJob same(files, text, {.directory = from});
+  CHECK_THAT(same.taken.ToString(), !Contains("anew"));
+  NextJob next(files, other, {.directory = from});
+  CHECK_THAT(next.taken.ToString(),
+             Contains("anew: age: its normalization differs: none in the model, "));
+  if (model.find("mlp") == std::string::npos) {
+    CHECK(Values(&same, "wide/age") != std::vector<float>{0});
+    CHECK(Values(&next, "wide/age") == std::vector<float>{0});
+    CHECK(Values(&next, "wide/pace") == Values(&same, "wide/pace"));
+  }
+  if (model.find("hidden") != std::string::npos) {
+    const std::vector<float> kernel = Values(&same, "deep/layer_0/kernel"),
+                             now = Values(&next, "deep/layer_0/kernel");
+    REQUIRE(now.size() == kernel.size());
+    CHECK(std::vector<float>(now.begin(), now.begin() + 3) !=
+          std::vector<float>(kernel.begin(), kernel.begin() + 3));
+    CHECK(std::vector<float>(now.begin() + 3, now.end()) ==
+          std::vector<float>(kernel.begin() + 3, kernel.end()));
+  }
+  // Nothing has changed since: it is the same number again.
+  const DataFiles others;
+  others.Write("a.csv", Rows());
+  TrainingJob after(others, other);
+  after.Steps(1);
+  const NextJob again(others, other, {.directory = after.Save(others.Path("model"))});
+  CHECK_THAT(again.taken.ToString(), !Contains("its normalization differs"));
 }
 
 TEST_CASE("warm start: a number under another name keeps its weights in every part") {
