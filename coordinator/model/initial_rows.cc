@@ -53,6 +53,12 @@ absl::Status TakeByVocabulary(const Info& info, const std::vector<std::string>& 
     std::copy(row.begin(), row.end(), out + at * static_cast<size_t>(dim));
   }
   result->missing = static_cast<int64_t>(values.size()) - result->taken;
+  for (auto at = static_cast<int64_t>(values.size()); at < rows.dim(0); ++at) {
+    ASSIGN_OR_RETURN(const bool found, file->NextBucket(row.data()));
+    if (!found) break;
+    ++result->buckets;
+    std::copy(row.begin(), row.end(), out + at * dim);
+  }
   return strategy->Assign(EmbeddingTable(info), rows);
 }
 
@@ -109,13 +115,15 @@ absl::StatusOr<InitialRows> TakeRows(const job::TableSpec& table, const data::Da
     return absl::InvalidArgumentError(absl::StrCat(
         "tables.", table.name, ": rows of a file are f32, found dtype ", DTypeName(table.dtype)));
   }
-  ASSIGN_OR_RETURN(const auto file, RowsFile::Open(*table.rows_file, table.dim));
+  const std::vector<std::string>* const values = data.vocabulary(table.feature);
+  const bool has_buckets = values != nullptr && !(*info)->hash();
+  const int64_t buckets = has_buckets ? (*info)->rows() - static_cast<int64_t>(values->size()) : 0;
+  ASSIGN_OR_RETURN(const auto file, RowsFile::Open(*table.rows_file, table.dim, buckets));
   if ((*info)->hash()) {
     RETURN_IF_ERROR(
         TakeByHash(*info, data, table.feature, table.dim, file.get(), strategy, &result));
     return result;
   }
-  const std::vector<std::string>* const values = data.vocabulary(table.feature);
   if (values == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         "tables.", table.name, ".initializer: the rows of feature ", data::Quoted(table.feature),
@@ -131,6 +139,7 @@ absl::StatusOr<InitialRows> TakeRows(const job::TableSpec& table, const data::Da
 std::string InitialRows::ToString() const {
   std::string text = absl::StrCat("initial rows of ", table, " from ", path, ": ", taken);
   if (missing > 0) absl::StrAppend(&text, ", and ", missing, " values that it lacks begin anew");
+  if (buckets > 0) absl::StrAppend(&text, ", and ", buckets, " of unknown values");
   if (unused > 0) absl::StrAppend(&text, "; ", unused, " of its words have no row");
   if (repeated > 0) {
     absl::StrAppend(&text, "; ", repeated,

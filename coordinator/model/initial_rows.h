@@ -17,6 +17,7 @@ namespace coxswain::model {
 struct InitialRows {
   std::string table, path;
   int64_t taken = 0;     // rows
+  int64_t buckets = 0;   // rows of unknown values that the file has behind its words
   int64_t missing = 0;   // values of the vocabulary that the file lacks; 0 for hash tables
   int64_t unused = 0;    // words of the file that have no row
   int64_t repeated = 0;  // words of the file whose row an earlier one has filled

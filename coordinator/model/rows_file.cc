@@ -15,6 +15,7 @@
 #include "runtime/data/input_file.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
+#include "runtime/data/vocabulary_file.h"
 
 namespace coxswain::model {
 namespace {
@@ -80,58 +81,84 @@ class Word2VecText final : public RowsFile {
   const int64_t dim_;
 };
 
-// Checks for more words than rows, or a missing word for row `next`.
-absl::Status WordsError(const std::string& words, const std::string& path, const std::string& name,
-                        int64_t rows, int64_t next) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(words, ": wanted a word for each of the ", rows, " rows of ", data::Quoted(name),
-                   " in ", path, ", found ", next < rows ? absl::StrCat(next) : "more"));
-}
+// The words of a tensor's rows, from a file of their own.
+class Words {
+ public:
+  Words(std::unique_ptr<data::LineReader> lines, const std::string& path, int64_t rows,
+        int64_t buckets)
+      : lines_(std::move(lines)),
+        escaped_(data::IsSavedVocabulary(path)),
+        rows_(rows),
+        buckets_(buckets) {}
+
+  // The word of the next row; false where it has none. `tensor`, `path`: for messages.
+  absl::StatusOr<bool> Next(const std::string& tensor, const std::string& path, std::string* word) {
+    absl::string_view line;
+    ASSIGN_OR_RETURN(const bool found, lines_->Next(&line));
+    const bool at_end = next_ == rows_ || (!found && next_ == rows_ - buckets_);
+    if (found == at_end) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(lines_->input()->path(), ": wanted a word for each of the ", rows_,
+                       " rows of ", data::Quoted(tensor), " in ", path,
+                       buckets_ > 0 ? absl::StrCat(", or for all but the last ", buckets_) : "",
+                       ", found ", next_ < rows_ ? absl::StrCat(next_) : "more"));
+    }
+    if (!found) return false;
+    ++next_;
+    *word = escaped_ ? data::UnescapeLine(line) : std::string(line);
+    return true;
+  }
+
+ private:
+  std::unique_ptr<data::LineReader> lines_;
+  bool escaped_;
+  int64_t rows_, buckets_;
+  int64_t next_ = 0;
+};
 
 class NpzRows final : public RowsFile {
  public:
-  NpzRows(std::string path, std::string name, Tensor rows, std::unique_ptr<data::LineReader> words)
+  NpzRows(std::string path, std::string name, Tensor rows, Words words)
       : path_(std::move(path)),
         name_(std::move(name)),
         rows_(std::move(rows)),
         words_(std::move(words)) {}
 
   absl::StatusOr<bool> Next(std::string* word, float* row) override {
-    absl::string_view line;
-    ASSIGN_OR_RETURN(const bool found, words_->Next(&line));
-    if (found != (next_ < rows_.dim(0))) {
-      return WordsError(words_->input()->path(), path_, name_, rows_.dim(0), next_);
-    }
-    if (!found) return false;
+    ASSIGN_OR_RETURN(const bool found, words_.Next(name_, path_, word));
+    return found && Copy(row);
+  }
+  absl::StatusOr<bool> NextBucket(float* row) override { return Copy(row); }
+
+ private:
+  bool Copy(float* row) {
+    if (next_ == rows_.dim(0)) return false;
     std::copy_n(rows_.data<float>() + next_++ * rows_.dim(1), rows_.dim(1), row);
-    word->assign(line.data(), line.size());
     return true;
   }
 
- private:
   const std::string path_, name_;
   const Tensor rows_;
-  const std::unique_ptr<data::LineReader> words_;
+  Words words_;
   int64_t next_ = 0;
 };
 
 class SafetensorsRows final : public RowsFile {
  public:
   SafetensorsRows(checkpoint::SafetensorsReader file, checkpoint::SafetensorsEntry tensor,
-                  std::unique_ptr<data::LineReader> words)
+                  Words words)
       : file_(std::move(file)), tensor_(std::move(tensor)), words_(std::move(words)) {}
 
   absl::StatusOr<bool> Next(std::string* word, float* row) override {
-    absl::string_view line;
-    ASSIGN_OR_RETURN(const bool found, words_->Next(&line));
-    const int64_t rows = tensor_.shape.dim(0), dim = tensor_.shape.dim(1);
-    if (found != (next_ < rows)) {
-      return WordsError(words_->input()->path(), file_.path(), tensor_.name, rows, next_);
-    }
+    ASSIGN_OR_RETURN(const bool found, words_.Next(tensor_.name, file_.path(), word));
     if (!found) return false;
+    return NextBucket(row);
+  }
+  absl::StatusOr<bool> NextBucket(float* row) override {
+    const int64_t rows = tensor_.shape.dim(0), dim = tensor_.shape.dim(1);
+    if (next_ == rows) return false;
     if (next_ >= first_ + held_) RETURN_IF_ERROR(Fill());
     std::copy_n(buffer_.data() + (next_++ - first_) * dim, dim, row);
-    word->assign(line.data(), line.size());
     return true;
   }
 
@@ -147,7 +174,7 @@ class SafetensorsRows final : public RowsFile {
 
   const checkpoint::SafetensorsReader file_;
   const checkpoint::SafetensorsEntry tensor_;
-  const std::unique_ptr<data::LineReader> words_;
+  Words words_;
   std::vector<float> buffer_;  // rows [first_, first_ + held_)
   int64_t first_ = 0, held_ = 0, next_ = 0;
 };
@@ -172,18 +199,19 @@ absl::Status ShapeError(const std::string& path, const std::string& name, int64_
                                                  "the table has, found ", found));
 }
 
-absl::StatusOr<std::unique_ptr<RowsFile>> OpenNpz(const job::TableSpec::RowsFile& file,
-                                                  int64_t dim) {
+absl::StatusOr<std::unique_ptr<RowsFile>> OpenNpz(const job::TableSpec::RowsFile& file, int64_t dim,
+                                                  int64_t buckets) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, ArraysOfNpz(file.path));
   ASSIGN_OR_RETURN(const std::string name, ChooseTensor(file, names));
   ASSIGN_OR_RETURN(Tensor rows, ReadNpz(file.path, name));
   if (rows.dim(1) != dim) return ShapeError(file.path, name, dim, rows.shape().ToString());
-  ASSIGN_OR_RETURN(auto words, data::LineReader::Open(file.words));
+  ASSIGN_OR_RETURN(auto lines, data::LineReader::Open(file.words));
+  Words words(std::move(lines), file.words, rows.dim(0), buckets);
   return std::make_unique<NpzRows>(file.path, name, std::move(rows), std::move(words));
 }
 
 absl::StatusOr<std::unique_ptr<RowsFile>> OpenSafetensors(const job::TableSpec::RowsFile& file,
-                                                          int64_t dim) {
+                                                          int64_t dim, int64_t buckets) {
   ASSIGN_OR_RETURN(checkpoint::SafetensorsReader reader,
                    checkpoint::SafetensorsReader::Open(file.path));
   std::vector<std::string> names;
@@ -194,17 +222,18 @@ absl::StatusOr<std::unique_ptr<RowsFile>> OpenSafetensors(const job::TableSpec::
     return ShapeError(file.path, name, dim,
                       absl::StrCat(DTypeName(entry->dtype), entry->shape.ToString()));
   }
-  ASSIGN_OR_RETURN(auto words, data::LineReader::Open(file.words));
+  ASSIGN_OR_RETURN(auto lines, data::LineReader::Open(file.words));
   checkpoint::SafetensorsEntry tensor = *entry;
+  Words words(std::move(lines), file.words, tensor.shape.dim(0), buckets);
   return std::make_unique<SafetensorsRows>(std::move(reader), std::move(tensor), std::move(words));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RowsFile>> RowsFile::Open(const job::TableSpec::RowsFile& file,
-                                                         int64_t dim) {
-  if (absl::EndsWith(file.path, ".safetensors")) return OpenSafetensors(file, dim);
-  if (absl::EndsWith(file.path, ".npz")) return OpenNpz(file, dim);
+                                                         int64_t dim, int64_t buckets) {
+  if (absl::EndsWith(file.path, ".safetensors")) return OpenSafetensors(file, dim, buckets);
+  if (absl::EndsWith(file.path, ".npz")) return OpenNpz(file, dim, buckets);
   ASSIGN_OR_RETURN(auto lines, data::LineReader::Open(file.path));
   return std::make_unique<Word2VecText>(std::move(lines), dim);
 }

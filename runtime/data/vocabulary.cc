@@ -13,6 +13,7 @@
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 #include "runtime/data/utf8.h"
+#include "runtime/data/vocabulary_file.h"
 
 namespace coxswain::data {
 namespace {
@@ -128,6 +129,7 @@ size_t Vocabulary::FindAll(absl::Span<const absl::string_view> texts, const char
 absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& path,
                                                             uint64_t* content_hash) {
   ASSIGN_OR_RETURN(std::unique_ptr<LineReader> lines, LineReader::Open(path));
+  const bool escaped = IsSavedVocabulary(path);
   std::vector<std::string> texts;
   absl::flat_hash_map<std::string, int64_t> seen;
   absl::string_view line;
@@ -137,13 +139,14 @@ absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& p
     if (const char* bad = FindBadUtf8(line)) {
       return lines->Error(line, bad, absl::StrCat("wanted UTF-8, found ", Quoted(line)));
     }
-    const auto [at, is_new] = seen.emplace(line, lines->line_number());
+    std::string text = escaped ? UnescapeLine(line) : std::string(line);
+    const auto [at, is_new] = seen.emplace(text, lines->line_number());
     if (!is_new) {
       return lines->Error(line, line.data(),
                           absl::StrCat("wanted each value once, found ", Quoted(line),
                                        ", which is in line ", at->second, " too"));
     }
-    texts.emplace_back(line);
+    texts.push_back(std::move(text));
   }
   *content_hash = lines->content_hash();
   return texts;

@@ -1,5 +1,8 @@
 #include "runtime/data/vocabulary_file.h"
 
+#include <filesystem>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/hash.h"
@@ -65,6 +68,14 @@ std::string UnescapeLine(absl::string_view line) {
     value += line[i] == 'n' ? '\n' : line[i] == 'r' ? '\r' : line[i];
   }
   return value;
+}
+
+bool IsSavedVocabulary(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (folder.filename() != "vocabulary") return false;
+  const auto features =
+      env::NewRealFileSystem()->Read((folder.parent_path() / "features.json").string());
+  return features.ok() && absl::StrContains(*features, "\"coxswain-features\"");
 }
 
 std::string VocabularyLines(absl::Span<const std::string> values) {

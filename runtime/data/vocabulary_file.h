@@ -17,6 +17,10 @@ std::string EscapeLine(absl::string_view value);
 // A backslash before any other character stands for that character.
 std::string UnescapeLine(absl::string_view line);
 
+// Whether a file is one that a saved model has: in `vocabulary/` beside its features.json. A list
+// of values that somebody else wrote has lines as they are.
+bool IsSavedVocabulary(const std::string& path);
+
 // The content of such files.
 std::string VocabularyLines(absl::Span<const std::string> values);
 std::string CountLines(absl::Span<const int64_t> counts);

@@ -146,6 +146,25 @@ TEST_CASE("initial rows: those of a safetensors file, with their words beside it
   }
 }
 
+TEST_CASE("initial rows: those behind the words are those of unknown values, as a model has them") {
+  Fixture f("{kind: file, path: v.safetensors, words: w.txt}");
+  for (job::TableSpec& table : f.job.tables) {
+    if (table.name == "key") table.rows_file.reset();
+  }
+  const std::string path =
+      f.files.Write("v.safetensors", Safetensors("emb", 4, {1, 2, 3, 4, 5, 6, 7, 8}));
+  f.SetFile({path, f.files.Write("w.txt", "c d\nnobody\nb\n"), ""});
+  const InitialRows taken = Must(TakeRowsOfFiles(f.job, *f.data, &f.strategy))[0];
+  CHECK(f.Words() == std::vector<float>{5, 6, 0, 0, 1, 2, 7, 8});
+  CHECK(taken.taken == 2);
+  CHECK(taken.buckets == 1);
+  CHECK_THAT(taken.ToString(), Contains(", and 1 of unknown values"));
+  // The table has room for one.
+  f.SetFile({path, f.files.Write("w.txt", "c d\nb\n"), ""});
+  CHECK_THAT(f.Error(), Contains("wanted a word for each of the 4 rows of \"emb\"") &&
+                            Contains("or for all but the last 1, found 2"));
+}
+
 // As numpy's savez and savez_compressed write an array `emb` of shape (3, 2), in hexadecimal.
 const std::map<std::string, std::string>& NpzFiles() {
   static const auto* const files = new std::map<std::string, std::string>{

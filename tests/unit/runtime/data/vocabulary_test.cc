@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/data/vocabulary_file.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 
@@ -119,6 +121,26 @@ TEST_CASE("vocabulary: listed values have the ids of their order, in the spec or
                                        "is in line 1 too"));
   x->set_vocabulary_file(files.Path("none.txt"));
   CHECK(Dataset::Load(spec).status().code() == absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("vocabulary: a file of a saved model is read as it was written, any other as it is") {
+  DataFiles files;
+  auto spec = CsvSpec(files.Write("a.csv", "x\n\"a\nb\"\nc\\d\n"));
+  FeatureSpec* x = AddCategorical(&spec, "x");
+  x->set_oov_buckets(1);
+  const Texts values = {"a\nb", "c\\d"};
+  std::filesystem::create_directory(files.Path("vocabulary"));
+  const std::string lines = VocabularyLines(values);
+  x->set_vocabulary_file(files.Write("vocabulary/x.txt", lines));
+  CHECK(*MustLoad(spec)->vocabulary("x") == Texts{"a\\nb", "c\\\\d"});
+  // Not a model's.
+  files.Write("features.json", "[]");
+  CHECK_FALSE(IsSavedVocabulary(x->vocabulary_file()));
+  files.Write("features.json", "{\"format\": \"coxswain-features\"}");
+  CHECK(IsSavedVocabulary(x->vocabulary_file()));
+  CHECK_FALSE(IsSavedVocabulary(files.Write("x.txt", lines)));
+  CHECK(*MustLoad(spec)->vocabulary("x") == values);
+  CHECK(MustLoad(spec)->CountUnknown("x", kTraining) == 0);
 }
 
 TEST_CASE("vocabulary: hash buckets spread values and need no vocabulary") {
