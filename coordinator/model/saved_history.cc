@@ -1,4 +1,5 @@
-// What groups there are: those of a history, or users by name; writing them; and reading them.
+// What groups there are: those of a history, or users by name; what they had in the model that
+// training went on from (EarlierHistory); writing them; and reading them.
 #include "coordinator/model/saved_history.h"
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_kind.h"
+#include "coordinator/model/saved_inputs.h"
+#include "coordinator/model/saved_model.h"
 #include "coordinator/model/saved_reader.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -21,6 +24,7 @@ namespace {
 constexpr char kFolder[] = "history";
 constexpr char kGroups[] = "history/groups.txt";
 constexpr char kValuesFile[] = "history/values.safetensors";
+constexpr char kIncomplete[] = "history/incomplete";
 constexpr int64_t kRowsAtATime = int64_t{1} << 16;
 constexpr size_t kWritten = size_t{256} << 10;  // bytes of names at a time
 constexpr char kOffsets[] = "offsets", kValues[] = "values";
@@ -126,6 +130,126 @@ absl::StatusOr<Groups> GroupsOf(const data::Dataset& data, const job::JobSpec& j
                 }};
 }
 
+// The feature whose ids histories have.
+std::string ValuesOf(const job::JobSpec& job) {
+  for (const proto::FeatureSpec& feature : job.dataset.features()) {
+    if (data::IsHistory(feature)) return feature.history_of();
+  }
+  return job::ItemOf(*job.model);
+}
+
+// The histories that the model has that training went on from, by the ids of the job.
+class EarlierHistory {
+ public:
+  // Errors: why they cannot be used.
+  static absl::StatusOr<EarlierHistory> Open(const EarlierModel& earlier, const job::JobSpec& job,
+                                             const data::Dataset& data) {
+    if (earlier.inputs.empty()) return absl::NotFoundError("it has no files but its variables");
+    const auto files = env::NewRealFileSystem();
+    const bool is_model = files->Exists(absl::StrCat(earlier.inputs, "/", kSavedModel.file));
+    ASSIGN_OR_RETURN(const job::JobSpec old,
+                     ReadKeptJob(earlier.inputs, is_model ? kSavedModel : kSavedInputs));
+    RETURN_IF_ERROR(CheckAlike(earlier.names, job, old));
+    ASSIGN_OR_RETURN(SavedHistory history,
+                     SavedHistory::Load(earlier.inputs, std::numeric_limits<int64_t>::max()));
+    EarlierHistory opened(std::move(history));
+    const std::string feature = ValuesOf(job);
+    const auto values = data.shared_vocabulary(feature);
+    if (values == nullptr || values->texts() == nullptr) return opened;
+    ASSIGN_OR_RETURN(const SavedWords words,
+                     SavedWords::Load(absl::StrCat(earlier.inputs, "/vocabulary/",
+                                                   earlier.names.OldFeature(feature), ".txt")));
+    opened.ids_.emplace();
+    for (const std::string& word : words.words()) {
+      const std::optional<int64_t> id = data.Lookup(feature, word);
+      const bool is_value = id && *id < static_cast<int64_t>(values->texts()->size());
+      opened.ids_->push_back(is_value ? *id : -1);
+    }
+    return opened;
+  }
+
+  bool complete() const { return history_->complete(); }
+  const std::vector<std::string>& groups() const { return history_->groups(); }
+  std::optional<int64_t> Find(const std::string& group) const { return history_->Find(group); }
+  // What a group had, but for values that the job does not know.
+  std::vector<int64_t> Values(int64_t group) const {
+    std::vector<int64_t> values = history_->Values(group);
+    if (!ids_) return values;
+    size_t kept = 0;
+    for (const int64_t value : values) {
+      const bool known = value < static_cast<int64_t>(ids_->size());
+      const int64_t id = known ? (*ids_)[static_cast<size_t>(value)] : -1;
+      if (id >= 0) values[kept++] = id;
+    }
+    values.resize(kept);
+    return values;
+  }
+
+ private:
+  explicit EarlierHistory(SavedHistory history)
+      : history_(std::make_shared<const SavedHistory>(std::move(history))) {}
+
+  // Whether groups and values stand for the same in both jobs.
+  static absl::Status CheckAlike(const NameMap& names, const job::JobSpec& job,
+                                 const job::JobSpec& old) {
+    const std::string values = ValuesOf(job);
+    const proto::FeatureSpec* const now = job.FindFeature(values);
+    const proto::FeatureSpec* const then = old.FindFeature(names.OldFeature(values));
+    const bool same_ids = now != nullptr && then != nullptr && ValuesOf(old) == then->name() &&
+                          now->id() == then->id() && now->hash_buckets() == then->hash_buckets();
+    const std::string user = job::UserOf(job), old_user = job::UserOf(old);
+    const bool same_users = user.empty() ? GroupColumn(job) == GroupColumn(old) && old_user.empty()
+                                         : names.OldFeature(user) == old_user;
+    const bool same_order =
+        (job.model->longest_history() > 0) == (old.model->longest_history() > 0);
+    if (same_ids && same_users && same_order && GroupsAreIds(job) == GroupsAreIds(old)) {
+      return absl::OkStatus();
+    }
+    return absl::NotFoundError("its histories are of other things");
+  }
+
+  std::shared_ptr<const SavedHistory> history_;
+  std::optional<std::vector<int64_t>> ids_;  // by the other model's; nothing: they are the same
+};
+
+// Each value as often as in the list that has it most often: data that is read on several days
+// counts once. In their order, earlier ones first, or ascending.
+std::vector<int64_t> Joined(const std::vector<int64_t>& before, absl::Span<const int64_t> now,
+                            bool in_order) {
+  absl::flat_hash_map<int64_t, int64_t> counts;
+  for (const int64_t value : now) ++counts[value];
+  std::vector<int64_t> joined;
+  for (const int64_t value : before) {
+    if (counts[value]-- <= 0) joined.push_back(value);
+  }
+  joined.insert(joined.end(), now.begin(), now.end());
+  if (!in_order) std::sort(joined.begin(), joined.end());
+  return joined;
+}
+
+absl::StatusOr<Groups> JoinedGroups(Groups now, EarlierHistory before, bool in_order) {
+  auto seen = std::make_shared<std::vector<bool>>(before.groups().size());
+  RETURN_IF_ERROR(now.visit([&](const std::string& name, auto) {
+    if (const auto group = before.Find(name)) (*seen)[static_cast<size_t>(*group)] = true;
+    return absl::OkStatus();
+  }));
+  const int64_t only_before = std::count(seen->begin(), seen->end(), false);
+  return Groups{now.count + only_before, [=](const data::Dataset::VisitGroup& visit) {
+                  RETURN_IF_ERROR(now.visit([&](const std::string& name, auto values) {
+                    const auto group = before.Find(name);
+                    if (!group) return visit(name, values);
+                    return visit(name, Joined(before.Values(*group), values, in_order));
+                  }));
+                  for (size_t i = 0; i < seen->size(); ++i) {
+                    if ((*seen)[i]) continue;
+                    std::vector<int64_t> values = before.Values(static_cast<int64_t>(i));
+                    if (!in_order) std::sort(values.begin(), values.end());
+                    RETURN_IF_ERROR(visit(before.groups()[i], values));
+                  }
+                  return absl::OkStatus();
+                }};
+}
+
 }  // namespace
 
 std::string GroupColumn(const job::JobSpec& job) {
@@ -147,10 +271,32 @@ bool GroupsAreIds(const job::JobSpec& job) {
 }
 
 absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
-                          env::FileSystem* files, const std::string& directory) {
-  ASSIGN_OR_RETURN(const Groups groups, GroupsOf(data, job));
+                          const EarlierModel* earlier, env::FileSystem* files,
+                          const std::string& directory) {
+  ASSIGN_OR_RETURN(Groups groups, GroupsOf(data, job));
   if (groups.count == 0) return absl::OkStatus();
   RETURN_IF_ERROR(files->MakeDirs(absl::StrCat(directory, "/", kFolder)));
+  // The data may have all rows that were ever trained on.
+  const bool all_here =
+      earlier == nullptr || (KeepsParts(earlier->trained, data) && !earlier->trained.doubtful);
+  std::string incomplete;
+  if (!all_here) {
+    // A model that is trained is saved, whatever has become of the one that it began with.
+    auto before = EarlierHistory::Open(*earlier, job, data);
+    if (!before.ok()) {
+      incomplete = std::string(before.status().message());
+    } else {
+      if (!before->complete()) incomplete = "those of that model are incomplete";
+      const bool in_order = job.model->longest_history() > 0;
+      ASSIGN_OR_RETURN(groups, JoinedGroups(std::move(groups), *std::move(before), in_order));
+    }
+  }
+  if (!incomplete.empty()) {
+    RETURN_IF_ERROR(files->WriteAtomically(
+        absl::StrCat(directory, "/", kIncomplete),
+        absl::StrCat("What groups had in the model that training went on from is not in here: ",
+                     incomplete, "\n")));
+  }
   ASSIGN_OR_RETURN(const auto names, files->Create(absl::StrCat(directory, "/", kGroups)));
   // There may be more than fit into memory: they are gone through for each thing that is written.
   int64_t count = 0, largest = 0;
@@ -229,6 +375,7 @@ absl::StatusOr<SavedHistory> SavedHistory::Load(const std::string& directory, in
                      absl::StrCat("the value ", At(values, i), ", wanted ids below ", ids));
     }
   }
+  history.complete_ = !files->Exists(absl::StrCat(directory, "/", kIncomplete));
   history.ids_.reserve(history.groups_.size());
   for (int64_t group = 0; group < groups; ++group) {
     history.ids_.emplace(history.groups_[static_cast<size_t>(group)], group);

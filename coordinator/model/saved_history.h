@@ -6,6 +6,12 @@
 //                               feature that the histories are of, ascending in each group,
 //                               or in their order for a model that goes by it
 //
+//   history/incomplete          why there may be more that a group had: only where that is so
+//
+// Of a job that went on from another model the groups have what they had there, too, once as often
+// as in either of both, and groups that only the other one has are kept. Where the other model's
+// histories are not kept, or are of other things, those of the job are incomplete.
+//
 // A model has them whose data set has a history, and one whose users are the values of a feature
 // (job::UserOf), if its data was in memory: then a group is such a value; of unbounded ids
 // without names (id: raw, or id: hash without keep_names) the id. Where users are hashed into
@@ -28,9 +34,12 @@
 
 namespace coxswain::model {
 
-// Errors: those of the file system.
+struct EarlierModel;
+
+// `earlier`: what training went on from; null: nothing. Errors: those of the file system.
 absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
-                          env::FileSystem* files, const std::string& directory);
+                          const EarlierModel* earlier, env::FileSystem* files,
+                          const std::string& directory);
 
 // The column whose fields are the names of the groups; empty for a model without histories.
 std::string GroupColumn(const job::JobSpec& job);
@@ -48,6 +57,8 @@ class SavedHistory {
   SavedHistory& operator=(SavedHistory&&) = default;
 
   const std::vector<std::string>& groups() const { return groups_; }
+  // Whether it has all that its groups had wherever the model was trained.
+  bool complete() const { return complete_; }
   std::optional<int64_t> Find(absl::string_view group) const;
   // As they were written, a repeated one as often.
   std::vector<int64_t> Values(int64_t group) const;
@@ -58,6 +69,7 @@ class SavedHistory {
   std::vector<std::string> groups_;
   absl::flat_hash_map<absl::string_view, int64_t> ids_;  // into groups_
   Tensor offsets_, values_;
+  bool complete_ = true;
 };
 
 }  // namespace coxswain::model

@@ -114,7 +114,8 @@ absl::Status WriteInputFiles(const data::Dataset& data, const job::JobSpec& job,
                              const std::string& directory) {
   RETURN_IF_ERROR(
       WriteLearned(data, files, directory, info.earlier ? &info.earlier->trained : nullptr));
-  RETURN_IF_ERROR(WriteHistory(data, job, files, directory));
+  RETURN_IF_ERROR(
+      WriteHistory(data, job, info.earlier ? &*info.earlier : nullptr, files, directory));
   RETURN_IF_ERROR(WriteSideTables(job.dataset, files, directory));
   return files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text);
 }

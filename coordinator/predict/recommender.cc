@@ -195,6 +195,7 @@ absl::StatusOr<Recommender::Whom> Recommender::UserOfValue(const std::string& na
                                             user_, "' that the model was trained with"));
   }
   Whom whom = group ? Group(*group) : Whom();
+  if (history_ != nullptr) whom.knows_all = history_->complete();
   if (group && !predictor_->job().evaluate.suggest_self) whom.self = predictor_->IdOf(name);
   whom.values = {RawValue(name)};
   return whom;
@@ -251,14 +252,23 @@ absl::StatusOr<Recommender::Whom> Recommender::WithValues(std::vector<RawValue> 
 
 Recommender::Whom Recommender::Group(int64_t group) const {
   Whom whom = {history_->Values(group)};
+  whom.knows_all = history_->complete();
   if (!predictor_->job().evaluate.suggest_self) {
     whom.self = predictor_->IdOf(history_->groups()[static_cast<size_t>(group)]);
   }
   return whom;
 }
 
-absl::Status Recommender::CheckKnown(const RecommendOptions& options) const {
-  if (history_ != nullptr || options.include_known) return absl::OkStatus();
+absl::Status Recommender::CheckKnown(absl::Span<const Whom> users,
+                                     const RecommendOptions& options) const {
+  if (options.include_known) return absl::OkStatus();
+  if (!std::all_of(users.begin(), users.end(), [](const Whom& u) { return u.knows_all; })) {
+    return absl::FailedPreconditionError(
+        "the model was trained on from another one and does not keep what its users had there, so "
+        "that it cannot be left out; it can be suggested, too (--include-known; of a server "
+        "\"exclude_known\": false)");
+  }
+  if (history_ != nullptr) return absl::OkStatus();
   // Of someone who is described otherwise nothing is known but what is given.
   if (user_.empty() && predictor_->job().model->ranks().user.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -296,7 +306,7 @@ absl::Status Recommender::ScoreAll(absl::Span<const Whom> users, const Recommend
 
 absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::RecommendTo(
     absl::Span<const Whom> all, const RecommendOptions& options) const {
-  RETURN_IF_ERROR(CheckKnown(options));
+  RETURN_IF_ERROR(CheckKnown(all, options));
   RecommendOptions one_more = options;
   ++one_more.top;
   std::vector<std::vector<Choice>> found;

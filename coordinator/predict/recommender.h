@@ -59,6 +59,7 @@ class Recommender {
     std::vector<int64_t> known;
     std::optional<int64_t> self = std::nullopt;
     std::vector<RawValue> values = {};
+    bool knows_all = true;  // `known` is all that the user had in training
   };
   // Whether a user is described by the items that the user has, and by nothing else.
   bool described_by_items() const { return described_by_items_; }
@@ -98,7 +99,7 @@ class Recommender {
   absl::StatusOr<Whom> UserOfValue(const std::string& name) const;
   // The items that values parallel to columns() have in a history.
   absl::StatusOr<std::vector<int64_t>> HistoryIn(absl::Span<const RawValue> values) const;
-  absl::Status CheckKnown(const RecommendOptions& options) const;
+  absl::Status CheckKnown(absl::Span<const Whom> users, const RecommendOptions& options) const;
   // Users as the model takes them: all of them, or none, are described by values.
   absl::StatusOr<data::Batch> BatchOf(absl::Span<const Whom> users) const;
   absl::Status FillIndex(const model::IndexOptions& options);

@@ -2,6 +2,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -165,6 +167,139 @@ TEST_CASE("recommend: --value describes someone to a two_tower of several featur
     CHECK(refused.out.empty());
     CHECK_FALSE(refused.err.empty());
   }
+}
+
+// Users 0 .. 5 on the first day, 3 .. 8 on the second. Each has 5 of 17 items a day, on the second
+// one that the user had before.
+std::string DayOf(int day) {
+  std::string rows = "user,item,stars\n";
+  for (int user = 3 * day - 3; user < 3 * day + 3; ++user) {
+    for (int i = 0; i < 5; ++i) {
+      absl::StrAppend(&rows, "u", user, ",i", (user + 4 * day + i) % 20, ",", i % 2, "\n");
+    }
+  }
+  return rows;
+}
+
+std::set<std::string> HadBy(int user) {
+  std::set<std::string> items;
+  for (const int day : {1, 2}) {
+    if (user < 3 * day - 3 || user >= 3 * day + 3) continue;
+    for (int i = 0; i < 5; ++i) items.insert(absl::StrCat("i", (user + 4 * day + i) % 20));
+  }
+  return items;
+}
+
+constexpr char kByName[] = R"(name: stars
+dataset: {path: day1.csv}
+features:
+  - {name: user, kind: categorical}
+  - {name: item, kind: categorical}
+label: {column: stars}
+model: {kind: matrix_factorization, user: {feature: user}, item: {feature: item}, dim: 4}
+train: {epochs: 2, batch_size: 16}
+)";
+constexpr char kByHistory[] = R"(name: seen
+dataset: {path: day1.csv}
+features:
+  - {name: item, kind: categorical}
+  - {name: seen, kind: history, history_of: item, group_by: user}
+model: {kind: two_tower, dim: 4, user: {features: [seen]}, item: {feature: item}}
+train: {epochs: 2, batch_size: 16}
+)";
+
+// What the first day has left, and training on the second from there.
+class Daily {
+ public:
+  explicit Daily(const std::string& job) {
+    job_ = files.Write("job.yaml", job);
+    for (const int day : {1, 2}) files.Write(absl::StrCat("day", day, ".csv"), DayOf(day));
+    Train("day1.csv",
+          {"--model-dir", files.Path("model1"), "--checkpoint-dir", files.Path("checkpoints1")});
+  }
+  void SecondDay(const std::string& from, const std::string& model) const {
+    Train("day2.csv", {"--model-dir", files.Path(model), "--init-from", files.Path(from)});
+  }
+
+  void Train(const std::string& data, const std::vector<std::string>& more) const {
+    std::vector<std::string> command = {"train", job_, "--in-process", "--set",
+                                        "dataset.path=" + files.Path(data)};
+    command.insert(command.end(), more.begin(), more.end());
+    const auto result = Coxswain(command);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+  }
+  Process::Result Ask(const std::string& model, std::vector<std::string> more) const {
+    more.insert(more.begin(), {"recommend", "--model-dir", files.Path(model), "--top", "50"});
+    return Coxswain(more);
+  }
+  // What is suggested to everybody, by user.
+  std::map<std::string, std::set<std::string>> All(const std::string& model) const {
+    const auto result = Ask(model, {"--batch", "--output", files.Path("all.csv"), "--force"});
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    std::ifstream file(files.Path("all.csv"));
+    std::map<std::string, std::set<std::string>> all;
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+      const std::vector<std::string> fields = absl::StrSplit(line, ',');
+      for (size_t i = 1; i < fields.size(); i += 2) {
+        if (!fields[i].empty()) all[fields[0]].insert(fields[i]);
+      }
+    }
+    return all;
+  }
+
+  const DataFiles files;
+
+ private:
+  std::string job_;
+};
+
+TEST_CASE(
+    "recommend: a model that was trained on knows what its users have had since the first day",
+    "[model][warm-start]") {
+  const std::string job = GENERATE(kByName, kByHistory);
+  CAPTURE(job);
+  const Daily daily(job);
+  const auto check = [&](const std::string& model) {
+    CAPTURE(model);
+    const auto all = daily.All(model);
+    CHECK(all.size() == 9);
+    for (int user = 0; user < 9; ++user) {
+      CAPTURE(user);
+      const auto found = all.find(absl::StrCat("u", user));
+      REQUIRE(found != all.end());
+      const std::set<std::string> had = HadBy(user);
+      CHECK(found->second.size() == 17 - had.size());
+      for (const std::string& item : found->second) CHECK(had.count(item) == 0);
+    }
+  };
+  daily.SecondDay("model1", "model2");
+  check("model2");
+  // The same from a checkpoint, and however often a day is trained on.
+  daily.SecondDay("checkpoints1", "model3");
+  check("model3");
+  daily.SecondDay("model2", "model4");
+  check("model4");
+}
+
+TEST_CASE("recommend: a model that does not know what its users had before says so",
+          "[model][warm-start]") {
+  const std::string job = GENERATE(kByName, kByHistory);
+  CAPTURE(job);
+  const Daily daily(job);
+  // Nothing tells who had what.
+  std::filesystem::remove_all(daily.files.Path("checkpoints1/inputs"));
+  daily.SecondDay("checkpoints1", "model2");
+  const auto refused = daily.Ask("model2", {"--user", "u4"});
+  CAPTURE(refused.err);
+  CHECK(refused.code == 2);
+  CHECK(refused.out.empty());
+  CHECK_THAT(refused.err, Contains("trained on from another one") && Contains("--include-known"));
+  CHECK(daily.Ask("model2", {"--user", "u4", "--include-known"}).code == 0);
+  CHECK(daily.Ask("model1", {"--user", "u4"}).code == 0);
 }
 
 }  // namespace
