@@ -72,7 +72,8 @@ class Optimizer {
 
   // For SparseMovesAllRows: all of the block's `rows` take a gradient, most of them zeros. `named`
   // has the other gradients, by ascending row, no row twice; see SummedRows. Rows that may have
-  // changed are marked as touched. Returns how many of the named rows had changed since block.since.
+  // changed are marked as touched. Returns how many of the named rows had changed since
+  // block.since.
   template <typename T>
   int64_t ApplyToAll(const RowBlock& block, int64_t rows, absl::Span<const RowGradient<T>> named,
                      int64_t t, int64_t staleness = 0, double rate = 1) const;

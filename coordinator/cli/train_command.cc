@@ -162,8 +162,8 @@ absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) 
 void TellChanges(const TrainFlags& flags, const std::string& job_text,
                  const CheckpointManager* checkpoints) {
   if (checkpoints == nullptr || !checkpoints->found()) return;
-  const auto before = model::ReadModelInfo(model::InputsOf(checkpoints->options().directory),
-                                           model::kSavedInputs);
+  const auto before =
+      model::ReadModelInfo(model::InputsOf(checkpoints->options().directory), model::kSavedInputs);
   if (!before.ok()) return;
   const std::vector<std::string> changed =
       job::ChangedKeys({before->job_text, before->overrides}, {job_text, flags.overrides});

@@ -18,10 +18,17 @@ using config::YamlNode;
 using Values = std::map<std::string, std::string>;  // by key
 
 // Keys of how long, where and how safely a job trains, and of what is measured.
-constexpr const char* kOthers[] = {"name",           "checkpoint",           "cluster",
-                                   "evaluate",       "parameter_servers",    "train.epochs",
-                                   "train.steps",    "train.early_stopping", "train.log_every",
-                                   "train.on_error", "train.closures_in_flight"};
+constexpr const char* kOthers[] = {"name",
+                                   "checkpoint",
+                                   "cluster",
+                                   "evaluate",
+                                   "parameter_servers",
+                                   "train.epochs",
+                                   "train.steps",
+                                   "train.early_stopping",
+                                   "train.log_every",
+                                   "train.on_error",
+                                   "train.closures_in_flight"};
 
 bool Shapes(const std::string& key) {
   return std::none_of(std::begin(kOthers), std::end(kOthers), [&](const char* other) {
@@ -32,10 +39,11 @@ bool Shapes(const std::string& key) {
 std::string TextOf(const YamlNode& node) {
   if (node.kind == YamlNode::Kind::kScalar) return node.text;
   if (node.kind != YamlNode::Kind::kList) return "";
-  return absl::StrCat("[", absl::StrJoin(node.items, ", ",
-                                         [](std::string* out, const YamlNode& item) {
-                                           absl::StrAppend(out, TextOf(item));
-                                         }),
+  return absl::StrCat("[",
+                      absl::StrJoin(node.items, ", ",
+                                    [](std::string* out, const YamlNode& item) {
+                                      absl::StrAppend(out, TextOf(item));
+                                    }),
                       "]");
 }
 
@@ -47,10 +55,10 @@ void Flatten(const std::string& key, const YamlNode& node, Values* values) {
     }
     return;
   }
-  const bool of_maps =
-      node.kind == YamlNode::Kind::kList &&
-      std::any_of(node.items.begin(), node.items.end(),
-                  [](const YamlNode& item) { return item.kind == YamlNode::Kind::kMap; });
+  const bool of_maps = node.kind == YamlNode::Kind::kList &&
+                       std::any_of(node.items.begin(), node.items.end(), [](const YamlNode& item) {
+                         return item.kind == YamlNode::Kind::kMap;
+                       });
   if (!of_maps) {
     (*values)[key] = TextOf(node);
     return;

@@ -30,7 +30,8 @@ class Model {
       ClusterVariables::EarlierSteps earlier_steps = nullptr);
 
   // One training step on a batch. Results: "loss", f32 scalar, the batch's mean; and "weight", f32
-  // scalar, the sum of the examples' weights, where they have any. When the job's data set gives "example_id", it also counts the visits of its examples; see visits.h.
+  // scalar, the sum of the examples' weights, where they have any. When the job's data set gives
+  // "example_id", it also counts the visits of its examples; see visits.h.
   absl::StatusOr<RemoteFunction> DefineTrain() { return DefineTrain(dataset_, 0); }
   // The same on batches of another data set with the same columns. Of its examples the first is
   // counted as number `first_visit`.

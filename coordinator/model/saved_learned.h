@@ -38,9 +38,9 @@ absl::Status WriteLearned(const data::Dataset& data, env::FileSystem* files,
                           const std::string& directory, const TrainedOn* earlier = nullptr);
 
 // Fills in spec->learned, with the files' paths in `directory`, and spec->trained (split_as), which
-// stays empty for a model of a version that did not keep it. Errors: FailedPrecondition for a model that
-// was saved without it, by an earlier version of coxswain, or by a version that this program does
-// not know; DataLoss.
+// stays empty for a model of a version that did not keep it. Errors: FailedPrecondition for a model
+// that was saved without it, by an earlier version of coxswain, or by a version that this program
+// does not know; DataLoss.
 absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::DatasetSpec* spec);
 
 }  // namespace coxswain::model

@@ -87,8 +87,8 @@ struct CheckpointOptions {
   int keep = 3;
   // Whether a program may start in a directory that has checkpoints which it has not restored. Its
   // own are numbered after these, and `keep` counts both: the last of the old ones goes when the
-  // program has written `keep` of its own. Until then Find may find an old one, where the newer ones
-  // are damaged or there is none yet.
+  // program has written `keep` of its own. Until then Find may find an old one, where the newer
+  // ones are damaged or there is none yet.
   bool begin_anew = false;
   // Variables and tables of the checkpoint, by the program's names, that the program goes on
   // without: no later checkpoint has them.
@@ -181,9 +181,9 @@ class CheckpointManager {
   // goes on undisturbed; FailedPrecondition when the directory has checkpoints and this manager has
   // not restored the one that Find found last, unless CheckpointOptions::begin_anew says that this
   // is right; FailedPrecondition when the restored one has variables that the program has neither
-  // created by now nor named in CheckpointOptions::dropped; Unavailable with cause kClusterHeld when
-  // newer ones came since Find; as Lock; those of TryDirectory, which it calls unless that was done;
-  // those of listing the directory; that of the job.
+  // created by now nor named in CheckpointOptions::dropped; Unavailable with cause kClusterHeld
+  // when newer ones came since Find; as Lock; those of TryDirectory, which it calls unless that was
+  // done; those of listing the directory; that of the job.
   absl::Status Start(const Cluster& cluster, std::function<std::string()> state = nullptr);
   // Writes a checkpoint now and waits for it, for as long as the tasks write. With synchronous
   // steps, of which none begins meanwhile, that is at most RecoveryOptions.cluster_timeout: then it

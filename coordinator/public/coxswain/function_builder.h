@@ -161,10 +161,11 @@ class FunctionBuilder {
   // Gradients of `loss` (any shape: its sum) for every variable and table that the function has
   // read, or multiplied with, and that has an optimizer; one update per shard, placed where the
   // shard lives (of a table that is both looked up and used whole: two, which are clipped as two
-  // gradients). Errors (sticky): InvalidArgument when the loss depends on none, and for a limit that
-  // is not one; Unimplemented for a clip where a matrix is multiplied on the PS, whose gradient no worker has. `clip` looks at the
-  // gradients of one step of one worker: a row that several examples use has one, their sum, and
-  // how a table is cut into shards makes no difference.
+  // gradients). Errors (sticky): InvalidArgument when the loss depends on none, and for a limit
+  // that is not one; Unimplemented for a clip where a matrix is multiplied on the PS, whose
+  // gradient no worker has. `clip` looks at the gradients of one step of one worker: a row that
+  // several examples use has one, their sum, and how a table is cut into shards makes no
+  // difference.
   Operation Minimize(Output loss, GradientClip clip = {});
   // What Minimize takes of `loss`, for a program that clips, masks or adds noise itself:
   //

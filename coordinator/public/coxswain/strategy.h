@@ -270,9 +270,9 @@ class ParameterServerStrategy {
     // exponential moving averages of their values, a += (1 - ema_decay)(w - a) with each update;
     // of a table the rows that the update changes. From 0 to below 1.
     double ema_decay = 0;
-    // Within Coxswain. Whether a warning is logged for each variable whose partitioner wants another
-    // number of shards than the checkpoint has. A job's depends on the number of PS, which may
-    // change.
+    // Within Coxswain. Whether a warning is logged for each variable whose partitioner wants
+    // another number of shards than the checkpoint has. A job's depends on the number of PS, which
+    // may change.
     bool tell_kept_shards = true;
   };
   explicit ParameterServerStrategy(Cluster cluster) : ParameterServerStrategy(cluster, Options{}) {}
@@ -350,10 +350,10 @@ class ParameterServerStrategy {
   absl::StatusOr<double> Read(const MeanMetric& metric);
   // From zero again. What closures bring that are not over now comes before it, or after.
   absl::Status Reset(const MeanMetric& metric);
-  // What Assign, Reset, WriteShard, WriteIds and RemoveIds write is part of no closure, and does not
-  // run again: until a checkpoint has it, and without checkpoints for ever, the loss of a parameter
-  // server whose shards, or with kRollback all, would go back to before ends the program with
-  // DataLoss. An update in a function (FunctionBuilder::Assign) runs again.
+  // What Assign, Reset, WriteShard, WriteIds and RemoveIds write is part of no closure, and does
+  // not run again: until a checkpoint has it, and without checkpoints for ever, the loss of a
+  // parameter server whose shards, or with kRollback all, would go back to before ends the program
+  // with DataLoss. An update in a function (FunctionBuilder::Assign) runs again.
   absl::Status Assign(const Variable& variable, const Tensor& value);
   absl::Status Assign(const EmbeddingTable& table, const Tensor& value);
 
