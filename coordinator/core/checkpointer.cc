@@ -121,6 +121,10 @@ void Checkpointer::Begin(DoneFn done) {
   Start({std::move(done)});
 }
 
+void Checkpointer::AwaitIdle(DoneFn done) {
+  (waiting_.empty() ? run_->done : waiting_).push_back(std::move(done));
+}
+
 void Checkpointer::Start(std::vector<DoneFn> done) {
   auto run = std::make_shared<Run>();
   run->done = std::move(done);

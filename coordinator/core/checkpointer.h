@@ -69,6 +69,9 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // Begins a checkpoint, after the one that is under way, if any. `done` is called once.
   void Begin(DoneFn done);
   bool busy() const { return run_ != nullptr; }
+  // Begins none: `done` is called with the end of the last checkpoint that was begun. There must be
+  // one under way.
+  void AwaitIdle(DoneFn done);
   // The number of the next checkpoint whose save requests come after any request that is sent to a
   // PS now.
   uint64_t next_to_save() const;

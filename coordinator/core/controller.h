@@ -325,11 +325,16 @@ class Controller {
   // controller_steps.cc: a checkpoint is a cut between two synchronous steps.
   void WriteCheckpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
   void PauseSteps(StepPause::DoneFn done);
+  // A checkpoint that was begun while there were no steps must be over before the first one begins.
+  void HoldFirstStep();
   // Tells all PS which closures the steps with backups take that have enough of them.
   void TellChosen();
   void OnStepApplied(ClosureId first, Generation generation, const absl::Status& status);
   // The checkpoint begins when no step is under way.
   void CheckStepsOver();
+  // For turns of step_pause_ that are being written.
+  void LimitTurn(uint64_t number);
+  void TurnOver(uint64_t number);
   void EndStepPause(const absl::Status& why);
 
   // controller_aftermath.cc: all shards are restored. Lost updates are counted, or closures that

@@ -40,6 +40,7 @@ void Controller::Schedule(ClosureSpec spec, ResultFn done, ClosureNumber number)
         closure->done = std::move(done);
         if (number != nullptr) number->store(*id);
         if (trace_.enabled()) closure->scheduled = trace_.Now();
+        HoldFirstStep();  // it may be of one of the checkpoint's
         SetExpiryAlarm();
         // What was written to shards by hand is in no checkpoint yet; a lost PS would take it
         // along.

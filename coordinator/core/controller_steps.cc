@@ -2,7 +2,8 @@
 // of a step is in no snapshot, and shards that have applied a step must not be saved beside others
 // that have not. So no step begins from when a checkpoint is due until it is written. That waits
 // for the step under way and the next two, as far as they are with the workers already, and for
-// nothing else.
+// nothing else. Until a program has scheduled its first step, checkpoints hold nothing back; one
+// that is being written then holds that step.
 
 #include <optional>
 #include <utility>
@@ -58,6 +59,7 @@ void Controller::ScheduleStep(std::vector<ClosureSpec> step, const SyncStep& kin
       if (i < numbers.size()) numbers[i]->store(*id);
       if (trace_.enabled()) closure->scheduled = trace_.Now();
     }
+    HoldFirstStep();
     SetExpiryAlarm();
     if (recovery_.running() && checkpoints_.DueByWrites()) Checkpoint(nullptr);
     Dispatch();
@@ -119,34 +121,55 @@ void Controller::PauseSteps(StepPause::DoneFn done) {
   CheckStepsOver();
 }
 
+void Controller::HoldFirstStep() {
+  loop_.AssertOnLoop();
+  if (step_pause_.on() || !closures_.steps_open().used()) return;
+  Checkpointer* const writer = checkpoints_.writer();
+  if (writer == nullptr || !writer->busy()) return;
+  step_pause_.Want(nullptr);
+  closures_.StopSteps();
+  const std::optional<StepPause::Turn> turn = step_pause_.Write();
+  LimitTurn(turn->number);
+  writer->AwaitIdle(
+      [this, number = turn->number](const Checkpointer::Outcome&) { TurnOver(number); });
+}
+
 void Controller::CheckStepsOver() {
   if (!step_pause_.on() || !closures_.steps_open().none_begun()) return;
   std::optional<StepPause::Turn> turn = step_pause_.Write();
   if (!turn) return;
-  // A disk that hangs must not stop the training.
-  loop_.PostAfter(options_.recovery.cluster_timeout, [this, number = turn->number] {
-    if (!step_pause_.IsWriting(number)) return;
-    checkpoints_.Abort(absl::DeadlineExceededError(
-        absl::StrCat("it took more than ", absl::FormatDuration(options_.recovery.cluster_timeout),
-                     ", in which no synchronous step could begin")));
-  });
+  LimitTurn(turn->number);
   WriteCheckpoint(
       [this, turn = *std::move(turn)](const absl::StatusOr<checkpoint::Manifest>& manifest) {
         for (const auto& done : turn.waiting) {
           if (done) done(manifest);
         }
-        // Not from here: the checkpointer is not through with this one.
-        switch (step_pause_.Over(turn.number)) {
-          case StepPause::Next::kNothing:
-            break;
-          case StepPause::Next::kStepsGoOn:
-            closures_.ResumeSteps();
-            loop_.PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
-            break;
-          case StepPause::Next::kAnother:
-            loop_.PostAfter(absl::ZeroDuration(), [this] { CheckStepsOver(); });
-        }
+        TurnOver(turn.number);
       });
+}
+
+// A disk that hangs must not stop the training.
+void Controller::LimitTurn(uint64_t number) {
+  loop_.PostAfter(options_.recovery.cluster_timeout, [this, number] {
+    if (!step_pause_.IsWriting(number)) return;
+    checkpoints_.Abort(absl::DeadlineExceededError(
+        absl::StrCat("it took more than ", absl::FormatDuration(options_.recovery.cluster_timeout),
+                     ", in which no synchronous step could begin")));
+  });
+}
+
+// Posts what follows: the checkpointer, which calls this, is not through with its checkpoint.
+void Controller::TurnOver(uint64_t number) {
+  switch (step_pause_.Over(number)) {
+    case StepPause::Next::kNothing:
+      break;
+    case StepPause::Next::kStepsGoOn:
+      closures_.ResumeSteps();
+      loop_.PostAfter(absl::ZeroDuration(), [this] { Dispatch(); });
+      break;
+    case StepPause::Next::kAnother:
+      loop_.PostAfter(absl::ZeroDuration(), [this] { CheckStepsOver(); });
+  }
 }
 
 void Controller::EndStepPause(const absl::Status& why) {

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/version.h"
@@ -49,6 +51,11 @@ class PlayedTask {
       connection->Send(function::Encode(std::move(reply)));
     }
   };
+  // To a request to which it has kept silent.
+  void AnswerNow(const proto::ControlRequest& request, const absl::Status& status) {
+    absl::MutexLock lock(&mu_);
+    Reply(coordinator_.get(), request, status);
+  }
   Mailbox<Run> runs;
   Mailbox<proto::ControlRequest> cancels, setups, others;
   std::atomic<bool> answers{false};  // its closures end at once
@@ -72,6 +79,8 @@ class PlayedTask {
           reply.set_incarnation(1);
           reply.set_version(kVersion);
           connection_->Send(cluster::EncodeControl(net::MessageType::kHelloReply, reply));
+          absl::MutexLock lock(&task_->mu_);
+          task_->coordinator_ = connection_;
           return;
         }
         case net::MessageType::kPing:
@@ -101,11 +110,7 @@ class PlayedTask {
           if (works) return;
           const std::optional<absl::Status> status =
               task_->answer_ ? task_->answer_(*request) : absl::OkStatus();
-          if (!status) return;
-          proto::ControlReply reply;
-          reply.set_request(request->request());
-          *reply.mutable_status() = cluster::ToProto(*status);
-          connection_->Send(cluster::EncodeControl(net::MessageType::kControlReply, reply));
+          if (status) Reply(connection_.get(), *request, *status);
         }
       }
     }
@@ -116,9 +121,19 @@ class PlayedTask {
     std::shared_ptr<net::Connection> connection_;
   };
 
+  static void Reply(net::Connection* connection, const proto::ControlRequest& request,
+                    const absl::Status& status) {
+    proto::ControlReply reply;
+    reply.set_request(request.request());
+    *reply.mutable_status() = cluster::ToProto(status);
+    connection->Send(cluster::EncodeControl(net::MessageType::kControlReply, reply));
+  }
+
   const std::string job_;
   const int task_;
   const Answer answer_;
+  absl::Mutex mu_;
+  std::shared_ptr<net::Connection> coordinator_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<net::Listener> listener_;
 };
 
