@@ -481,7 +481,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   if (!opened.ok()) return AsUsersMistake(opened.status());
   const Cluster cluster = *std::move(opened);
   RETURN_IF_ERROR(FindAgain(flags, checkpoints.get()));
-  TellChanges(flags, job_text, checkpoints.get());
+  TellChanges(flags, given.job_text, checkpoints.get());
   std::unique_ptr<TraceSession> trace;
   if (!flags.trace.empty()) {
     ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));
