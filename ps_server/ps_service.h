@@ -100,8 +100,7 @@ class PsService final : public cluster::Daemon {
   // Errors: NotFound.
   absl::StatusOr<Lane*> FindLane(ShardId shard) const;
   // Adds the shard to the lane of the shard with its id, or to the lane with the fewest bytes.
-  void AddShard(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled,
-                int64_t pushed);
+  void AddShard(LoadedShard added);
   // Whether the shard exists already with the same spec: the request may have been sent again.
   // Errors: AlreadyExists with another spec.
   absl::StatusOr<bool> HasShard(const proto::ShardSpec& spec) const;

@@ -135,10 +135,10 @@ absl::StatusOr<Lane*> PsService::FindLane(ShardId shard) const {
       absl::StrCat("no shard ", shard, " here (", shards_.size(), " shards are)"));
 }
 
-void PsService::AddShard(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled,
-                         int64_t pushed) {
+void PsService::AddShard(LoadedShard added) {
   loop()->AssertOnLoop();
-  int index = LaneOf(shard->id());
+  const Shard& shard = *added.shard;
+  int index = LaneOf(shard.id());
   if (index < 0) {
     std::vector<std::pair<int64_t, int>> load(frames_.lanes.size());  // bytes, shards
     for (const auto& [id, place] : shards_) {
@@ -147,12 +147,12 @@ void PsService::AddShard(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger
     }
     index = static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
   }
-  shards_[shard->id()] = {index, shard->memory_bytes(), shard->spec().SerializeAsString()};
+  shards_[shard.id()] = {index, shard.memory_bytes(), shard.spec().SerializeAsString()};
   Lane* const lane = frames_.lanes[static_cast<size_t>(index)].get();
-  lane->Post(
-      [lane, shard = std::move(shard), ledger = std::move(ledger), pulled, pushed]() mutable {
-        lane->store()->Put(std::move(shard), std::move(ledger), pulled, pushed);
-      });
+  lane->Post([lane, added = std::move(added)]() mutable {
+    lane->store()->Put(std::move(added.shard), std::move(added.ledger), added.pulled, added.pushed,
+                       std::move(added.fetched));
+  });
 }
 
 absl::StatusOr<bool> PsService::HasShard(const proto::ShardSpec& spec) const {
@@ -208,7 +208,7 @@ void PsService::OnShardsMade(const Stamp& stamp,
       const auto has = HasShard(shard->spec());
       status = has.status();
       if (!status.ok()) break;
-      if (!*has) AddShard(std::move(shard), checkpoint::Ledger(), 0, 0);
+      if (!*has) AddShard({.shard = std::move(shard)});
     }
     Publish();
   }
@@ -244,7 +244,7 @@ void PsService::OnShardsRead(Restore* restore) {
   }
   if (status.ok()) {
     for (auto& shard : restore->shards) {
-      AddShard(std::move(shard->shard), std::move(shard->ledger), shard->pulled, shard->pushed);
+      AddShard(*std::move(shard));
     }
     Publish();
     env()->FaultPoint("ps.restore.done");

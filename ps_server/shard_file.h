@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "protos/control.pb.h"
+#include "ps_server/fetched_numbers.h"
 #include "ps_server/shard.h"
 #include "runtime/checkpoint/ledger.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -42,19 +43,21 @@ std::vector<checkpoint::SafetensorsEntry> FileEntries(const PartPlan& plan,
 std::vector<checkpoint::SafetensorsEntry> DeltaEntries(const PartPlan& plan,
                                                        const ShardLayout& layout, int64_t rows,
                                                        std::optional<int64_t> waiting);
-// The file's metadata, for other readers.
+// The file's metadata, for other readers; and FetchedNumbers under this key, where there are any.
+inline constexpr char kFetchedMetadata[] = "fetched";
 std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spec);
 
 struct LoadedShard {
   std::unique_ptr<Shard> shard;
   checkpoint::Ledger ledger;
+  FetchedNumbers fetched;
   int64_t pulled = 0, pushed = 0;  // see SavedShard.rows_pulled
 };
 
 // Reads a saved shard. `saved.file` and those of its deltas are full paths. May take long, so it
 // must not be called on a loop. Errors, which name the file: NotFound; DataLoss when it cannot be
-// read, or when size, checksum, tensors, rows, counters or ledger differ from what was saved; those
-// of Shard::Create.
+// read, or when size, checksum, tensors, rows, counters, ledger or fetched numbers differ from what
+// was saved; those of Shard::Create.
 // `devices`: see Shard::Create.
 absl::StatusOr<LoadedShard> LoadShard(env::FileSystem* files, const proto::SavedShard& saved,
                                       RowDevices* devices = nullptr);

@@ -77,6 +77,7 @@ class Loader {
 
   absl::Status LoadAll() {
     ASSIGN_OR_RETURN(checkpoint::SafetensorsFile last, LoadWhole());
+    RETURN_IF_ERROR(LoadFetched(last));
     for (const proto::SavedDelta& delta : saved_.deltas()) {
       ASSIGN_OR_RETURN(last, LoadDelta(delta));
     }
@@ -92,6 +93,8 @@ class Loader {
                          : Lost(deltas == 0 ? saved_.file() : saved_.deltas(deltas - 1).file(),
                                 finished.message());
   }
+
+  FetchedNumbers TakeFetched() { return std::move(fetched_); }
 
  private:
   // How many ids wait: of the last file the state tells.
@@ -121,6 +124,19 @@ class Loader {
     return file;
   }
 
+  absl::Status LoadFetched(const checkpoint::SafetensorsFile& file) {
+    const auto text = file.metadata().find(kFetchedMetadata);
+    if (text == file.metadata().end() || shard_->table()) return absl::OkStatus();
+    absl::StatusOr<FetchedNumbers> fetched = FetchedNumbers::Parse(text->second);
+    if (!fetched.ok()) return Lost(saved_.file(), fetched.status().message());
+    ASSIGN_OR_RETURN(const Tensor whole, shard_->Read());
+    if (!fetched->AllHave(whole.bytes())) {
+      return Lost(saved_.file(), absl::StrCat("fetched numbers: wanted ", whole.bytes(), " bytes"));
+    }
+    fetched_ = *std::move(fetched);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<checkpoint::SafetensorsFile> LoadDelta(const proto::SavedDelta& delta) {
     const std::string& path = delta.file();
     ASSIGN_OR_RETURN(checkpoint::SafetensorsFile file,
@@ -145,6 +161,7 @@ class Loader {
   env::FileSystem* const files_;
   const proto::SavedShard& saved_;
   Shard* const shard_;
+  FetchedNumbers fetched_;
 };
 
 // A shortage of memory may be thrown.
@@ -163,7 +180,9 @@ absl::StatusOr<LoadedShard> Load(env::FileSystem* files, const proto::SavedShard
     const absl::Status prepared = loaded.shard->PrepareRestore(saved.hash());
     if (!prepared.ok()) return Annotate(prepared, saved.file());
   }
-  RETURN_IF_ERROR(Loader(files, saved, loaded.shard.get()).LoadAll());
+  Loader loader(files, saved, loaded.shard.get());
+  RETURN_IF_ERROR(loader.LoadAll());
+  loaded.fetched = loader.TakeFetched();
   const absl::Status counted =
       loaded.shard->RestoreCounters(saved.applied(), saved.gradient_steps());
   if (!counted.ok()) return Lost(saved.file(), counted.message());

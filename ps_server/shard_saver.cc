@@ -39,6 +39,7 @@ struct ShardSaver::File {
   Stage stage = Stage::kWrite;
   proto::SavedShard saved;
   std::shared_ptr<const ShardSnapshot> snapshot;
+  std::string fetched;     // see kFetchedMetadata
   proto::SavedShard base;  // unless all is written
   DeltaPlan plan;
   std::vector<int64_t> touched;  // among the rows below `looked_at`
@@ -109,6 +110,7 @@ absl::Status ShardSaver::Cut(const ShardStore& store, const proto::SaveShards& r
     *file.saved.mutable_shard() = shard->spec();
     file.saved.set_file(ShardFileName(id));
     file.saved.set_ledger(std::move(cut.ledger));
+    file.fetched = std::move(cut.fetched);
     file.saved.set_rows_pulled(static_cast<uint64_t>(cut.pulled));
     file.saved.set_rows_pushed(static_cast<uint64_t>(cut.pushed));
     file.saved.set_applied(cut.snapshot->applied());
@@ -310,6 +312,8 @@ absl::StatusOr<ShardSaver::Chunk> ShardSaver::ReadChunk() {
   if (chunk.first) {
     chunk.entries = stream.Entries();
     chunk.metadata = ShardFileMetadata(file.saved.shard());
+    // A file that is linked, for nothing was applied since, has them all.
+    if (!file.fetched.empty()) chunk.metadata[kFetchedMetadata] = std::move(file.fetched);
   }
   const int64_t size = std::min(file.linked ? kDeltaChunkBytes : kChunkBytes, stream.left());
   chunk.size = static_cast<size_t>(size);

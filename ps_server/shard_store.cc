@@ -3,6 +3,7 @@
 #include "ps_server/shard_store.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <map>
 
@@ -88,8 +89,9 @@ absl::Status ShardStore::Add(std::unique_ptr<Shard> shard) {
 }
 
 void ShardStore::Put(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled,
-                     int64_t pushed) {
+                     int64_t pushed, FetchedNumbers fetched) {
   auto entry = std::make_shared<Entry>();
+  entry->fetched = std::move(fetched);
   entry->pulled = pulled;
   entry->pushed = pushed;
   entry->shard = std::move(shard);
@@ -135,7 +137,8 @@ absl::StatusOr<ShardStore::Cut> ShardStore::Snapshot(ShardId id) const {
   if (!snapshot->status().ok()) {
     return Annotate(snapshot->status(), entry->shard->spec().variable().name());
   }
-  return Cut{std::move(snapshot), entry->ledger.Serialize(), entry->pulled, entry->pushed};
+  return Cut{std::move(snapshot), entry->ledger.Serialize(),
+             entry->fetched.Serialize(entry->ledger), entry->pulled, entry->pushed};
 }
 
 absl::StatusOr<std::optional<ShardStore::AppliedStep>> ShardStore::HeldEverywhere(
@@ -223,8 +226,7 @@ void ShardStore::SetLowWater(ClosureId closure) {
   for (auto& [id, entry] : shards_) {
     entry->ledger.SetLowWater(closure);
     entry->reads.SetLowWater(closure);
-    auto& fetched = entry->fetched;
-    if (!fetched.empty()) fetched.erase(fetched.begin(), fetched.lower_bound({closure, 0, 0}));
+    entry->fetched.SetLowWater(closure);
   }
   sync_.SetLowWater(closure);
 }
@@ -334,12 +336,19 @@ absl::StatusOr<Tensor> SegmentTransaction::FetchAdd(graph::Update update, Closur
                                                     uint32_t step) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> entry, FindEntry(update.shard));
   ASSIGN_OR_RETURN(Tensor now, entry->shard->Read());
-  const auto number = std::make_tuple(closure, step, update.key);
-  const bool again = entry->ledger.Contains(closure, step, update.key);
+  const uint32_t key = update.key;
+  const bool again = entry->ledger.Contains(closure, step, key);
   RETURN_IF_ERROR(Stage(std::move(update)));
-  if (!again) return entry->fetched[number] = std::move(now);
-  const auto known = entry->fetched.find(number);
-  return known == entry->fetched.end() ? now : known->second;
+  if (!again) {
+    entry->fetched.Set(closure, step, key,
+                       std::string(static_cast<const char*>(now.raw()), now.bytes()));
+    return now;
+  }
+  const std::string* const known = entry->fetched.Find(closure, step, key);
+  if (known == nullptr || known->size() != now.bytes()) return now;
+  Tensor before(now.dtype(), now.shape());
+  std::memcpy(before.mutable_raw(), known->data(), known->size());
+  return before;
 }
 
 CommitResult SegmentTransaction::Commit(const ClosureStep& of) {

@@ -5,11 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "protos/variable.pb.h"
+#include "ps_server/fetched_numbers.h"
 #include "ps_server/shard.h"
 #include "ps_server/shard_snapshot.h"
 #include "ps_server/staleness.h"
@@ -63,7 +62,7 @@ class ShardStore {
   absl::Status Add(std::unique_ptr<Shard> shard);
   // Adds a shard with its ledger; replaces the shard with the same id, if there is one.
   void Put(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, int64_t pulled = 0,
-           int64_t pushed = 0);
+           int64_t pushed = 0, FetchedNumbers fetched = {});
   // Errors: NotFound.
   absl::Status Remove(ShardId id);
   void Clear() {
@@ -78,7 +77,7 @@ class ShardStore {
   // Shard and ledger at this moment, without copying; see ShardSnapshot.
   struct Cut {
     std::shared_ptr<const ShardSnapshot> snapshot;
-    std::string ledger;
+    std::string ledger, fetched;
     int64_t pulled = 0, pushed = 0;  // as in ShardStats
   };
   // Errors: NotFound; ResourceExhausted.
@@ -118,9 +117,7 @@ class ShardStore {
     int64_t pulled = 0, pushed = 0;
     ReadMarks reads;
     StalenessCounts staleness;
-    // What FetchAdd has returned to steps of closures that are not over: (closure, step, key). It
-    // is in no checkpoint: a closure that runs again after a restore has its number anew.
-    std::map<std::tuple<ClosureId, uint32_t, uint32_t>, Tensor> fetched;
+    FetchedNumbers fetched;  // by closures that are not over
   };
 
   absl::Status CheckNew(const proto::ShardSpec& spec) const;

@@ -1,5 +1,9 @@
 // Per-worker values: functions that this worker runs once and whose results it keeps for plans.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
@@ -11,6 +15,33 @@
 
 namespace coxswain::worker {
 namespace {
+
+// Memory of arguments. The transport may have lent its own for it, of which it has little, and
+// values are kept for as long as the program likes.
+class MemoryOf {
+ public:
+  explicit MemoryOf(const std::vector<Tensor>& tensors) {
+    for (const Tensor& tensor : tensors) {
+      const auto begin = reinterpret_cast<uintptr_t>(tensor.buffer().data());
+      ranges_.emplace_back(begin, begin + tensor.buffer().size());
+    }
+  }
+  bool Has(const Tensor& tensor) const {
+    const auto at = reinterpret_cast<uintptr_t>(tensor.buffer().data());
+    return std::any_of(ranges_.begin(), ranges_.end(), [at](const auto& range) {
+      return range.first <= at && at <= range.second;  // an empty one may be at the end
+    });
+  }
+
+ private:
+  std::vector<std::pair<uintptr_t, uintptr_t>> ranges_;
+};
+
+Tensor CopyOf(const Tensor& tensor) {
+  Tensor copy(tensor.dtype(), tensor.shape());
+  if (tensor.bytes() > 0) std::memcpy(copy.mutable_raw(), tensor.raw(), tensor.bytes());
+  return copy;
+}
 
 // On the pool. All workers get the same, and so does one that does it again: what is random depends
 // on the id alone.
@@ -25,7 +56,12 @@ absl::StatusOr<std::vector<Tensor>> Run(graph::Function function, std::vector<Te
   function::RunOptions options;
   options.step.seed = id;
   options.pool = pool;
-  return compiled->Run(std::move(arguments), options);
+  const MemoryOf lent(arguments);
+  ASSIGN_OR_RETURN(std::vector<Tensor> results, compiled->Run(std::move(arguments), options));
+  for (Tensor& result : results) {  // some may be arguments, or parts of them
+    if (lent.Has(result)) result = CopyOf(result);
+  }
+  return results;
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ struct Checkpointer::Run {
   int left = 0;
   bool asked = false;                 // the PS, to save
   std::set<std::string> saving;       // PS that have not answered
+  std::vector<PsShards> last;         // still to be asked for
   bool manifest_begun = false;        // the pool writes it
   std::atomic<bool> given_up{false};  // it must not become visible
   std::atomic<bool> may_be_visible{false};
@@ -148,11 +149,16 @@ void Checkpointer::Start(std::vector<DoneFn> done) {
 
 void Checkpointer::Save(const std::shared_ptr<Run>& run) {
   // What is complete now is in every cut that follows.
-  const Cut cut = source_.cut();
+  Cut cut = source_.cut();
   run->manifest.low_water = cut.low_water;
   run->asked = true;
+  run->last = std::move(cut.last);
+  AskToSave(run, cut.of_ps);
+}
+
+void Checkpointer::AskToSave(const std::shared_ptr<Run>& run, const std::vector<PsShards>& of_ps) {
   run->left = 1;
-  for (const PsShards& one : cut.of_ps) {
+  for (const PsShards& one : of_ps) {
     if (one.shards.empty()) continue;
     ++run->left;
     proto::ControlRequest request;
@@ -169,11 +175,17 @@ void Checkpointer::Save(const std::shared_ptr<Run>& run) {
           if (auto self = weak.lock()) self->OnSaved(run, *ps, std::move(r));
         });
   }
+  OneSaved(run);
+}
+
+void Checkpointer::OneSaved(const std::shared_ptr<Run>& run) {
   if (--run->left > 0) return;
-  if (run->status.ok()) {
-    WriteManifest(run);
-  } else {
+  if (!run->status.ok()) {
     Finish(run, run->status);
+  } else if (!run->last.empty()) {
+    AskToSave(run, std::exchange(run->last, {}));
+  } else {
+    WriteManifest(run);
   }
 }
 
@@ -191,12 +203,7 @@ void Checkpointer::OnSaved(const std::shared_ptr<Run>& run, const TaskSession& p
     for (const proto::SavedShard& shard : saved.shards()) run->manifest.shards.push_back(shard);
     run->stall_seconds = std::max(run->stall_seconds, saved.stall_seconds());
   }
-  if (--run->left > 0) return;
-  if (run->status.ok()) {
-    WriteManifest(run);
-  } else {
-    Finish(run, run->status);
-  }
+  OneSaved(run);
 }
 
 void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
@@ -294,6 +301,10 @@ uint64_t Checkpointer::next_to_save() const {
 
 bool Checkpointer::gathering() const {
   return run_ != nullptr && run_->asked && !run_->manifest_begun;
+}
+
+ClosureId Checkpointer::gathers_from() const {
+  return gathering() ? run_->manifest.low_water : ClosureId(0);
 }
 
 void Checkpointer::BeginAnew() {

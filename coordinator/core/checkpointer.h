@@ -46,6 +46,9 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   struct Cut {
     ClosureId low_water = 0;  // every shard has all closures below
     std::vector<PsShards> of_ps;
+    // Saved when all of the above are, for what those have was computed from these: fetched
+    // numbers.
+    std::vector<PsShards> last;
   };
   struct Source {
     // Called when the PS are asked to save.
@@ -78,7 +81,9 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // Whether the PS were asked to save the current checkpoint, and it is not described yet: a change
   // made now may be in some of its shards, and its consequences in the description.
   bool gathering() const;
-  // Gives up the current checkpoint and begins another one in its place.
+  // Then, the closure below which every shard that it saves has all. 0: nothing is gathered.
+  ClosureId gathers_from() const;
+  // Gives up the current checkpoint, unless it is not gathering, and begins another one in its place.
   void BeginAnew();
   // The current checkpoint fails with `reason`, and so do those that are to follow it: a PS is
   // lost, or the session is over. Also from within a `done`, where the current one has ended.
@@ -102,6 +107,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
 
   void Start(std::vector<DoneFn> done);
   void Save(const std::shared_ptr<Run>& run);
+  void AskToSave(const std::shared_ptr<Run>& run, const std::vector<PsShards>& of_ps);
+  void OneSaved(const std::shared_ptr<Run>& run);
   void OnSaved(const std::shared_ptr<Run>& run, const TaskSession& ps,
                absl::StatusOr<TaskSession::Response> response);
   void WriteManifest(const std::shared_ptr<Run>& run);

@@ -284,6 +284,7 @@ class Controller {
   void FailIfNothingComesBack();
   bool HasUpdatesToLose() const;
   void BeginRecovery(const PsRecovery::Decision& decision);
+  bool AllGoBack() const;  // shards, when a PS is lost
   absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
   // Sets all PS up again: shards that go back get their state at `point`, the others keep theirs.
   void RestoreShards(const RestorePoint& point);
@@ -311,6 +312,7 @@ class Controller {
   void OnCheckpoint(const Checkpointer::Outcome& outcome);
   void OnCheckpointWritten(const checkpoint::Manifest& manifest);
   Checkpointer::Cut CheckpointCut() const;
+  ClosureId MarkToTell() const;
   void FailIfNotFinite(const absl::Status& status);
   // Calls `then`, at once or later; if another coordinator has had the cluster since, the session
   // fails instead.

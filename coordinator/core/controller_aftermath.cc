@@ -76,11 +76,11 @@ void Controller::RunAgain(Aftermath aftermath) {
     loop_.PostAfter(absl::ZeroDuration(), [this, aftermath] { RunAgain(aftermath); });
     return;
   }
-  const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
-  FinishRecovery(aftermath,
-                 all ? "all shards" : absl::StrCat(layout_.going_back().size(), " lost shards"),
-                 absl::StrCat(closures_.stats().rerun - aftermath.rerun_before,
-                              " closures since then run again"));
+  FinishRecovery(
+      aftermath,
+      AllGoBack() ? "all shards" : absl::StrCat(layout_.going_back().size(), " lost shards"),
+      absl::StrCat(closures_.stats().rerun - aftermath.rerun_before,
+                   " closures since then run again"));
 }
 
 void Controller::FinishRecovery(const Aftermath& aftermath, const std::string& shards,

@@ -1,5 +1,7 @@
 // The controller writes checkpoints, and goes on from one.
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,15 +68,33 @@ Checkpointer::Cut Controller::CheckpointCut() const {
   loop_.AssertOnLoop();
   Checkpointer::Cut cut;
   cut.low_water = closures_.low_water();
+  const std::set<ShardId> fetched = plans_.FetchedShards();
   for (const auto& p : tasks_.ps()) {
-    Checkpointer::PsShards one{p, layout_.shards().On(p->task()), {}};
-    for (ShardId shard : one.shards) {
+    Checkpointer::PsShards one{p, {}, {}}, last{p, {}, {}};
+    for (ShardId shard : layout_.shards().On(p->task())) {
+      Checkpointer::PsShards& saved = fetched.count(shard) > 0 ? last : one;
+      saved.shards.push_back(shard);
       const proto::SavedShard* base = checkpoints_.BaseOf(shard);
-      if (base != nullptr) one.bases.push_back(*base);
+      if (base != nullptr) saved.bases.push_back(*base);
     }
     cut.of_ps.push_back(std::move(one));
+    if (!last.shards.empty()) cut.last.push_back(std::move(last));
   }
   return cut;
+}
+
+// The mark that parameter servers are told. Below it they forget what they have given to FetchAdd,
+// and a closure has to come to the same again as long as some shard of a checkpoint may lack it: so
+// while one is gathered, where there is FetchAdd, the mark stays. Unless that goes on for so long
+// that the checkpoint cannot be described any more.
+ClosureId Controller::MarkToTell() const {
+  // During the recovery of a PS, closures that were over become open again, so there is no mark.
+  if (!recovery_.running()) return 0;
+  const ClosureId mark = closures_.low_water();
+  const Checkpointer* const writer = checkpoints_.writer();
+  if (writer == nullptr || !plans_.AnyFetch()) return mark;
+  const ClosureId gathered = writer->gathers_from();
+  return gathered != 0 && closures_.log().Covers(gathered) ? std::min(mark, gathered) : mark;
 }
 
 // The closures that some shard may lack, and the program's own state.

@@ -119,12 +119,20 @@ void Controller::FailIfNothingComesBack() {
 // Of those that no checkpoint has.
 bool Controller::HasUpdatesToLose() const { return !closures_.log().entries().empty(); }
 
+// With replay, too, where there is FetchAdd: closures that run again may get other numbers than
+// they had, and shards that stayed have what came of those.
+bool Controller::AllGoBack() const {
+  const PsLossPolicy policy = options_.recovery.on_ps_loss;
+  return policy == PsLossPolicy::kRollback ||
+         (policy == PsLossPolicy::kReplay && plans_.AnyFetch());
+}
+
 absl::StatusOr<const RestorePoint*> Controller::ChooseRestorePoint() const {
   RestorePoints::Need need;
   need.runs_again = options_.recovery.on_ps_loss != PsLossPolicy::kAcceptLoss;
   need.covers = [this](ClosureId first) { return closures_.log().Covers(first); };
   need.goes_back = layout_.going_back();
-  if (options_.recovery.on_ps_loss == PsLossPolicy::kRollback) {
+  if (AllGoBack()) {
     for (const auto& [shard, spec] : layout_.shards().shards()) need.goes_back.insert(shard);
   }
   need.safe_from = checkpoints_.safe_from();
@@ -147,8 +155,7 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
     FailAll(point.status());
     return;
   }
-  const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
-  layout_.BeginRecovery(tasks_.PsThere(), decision.gone, all, **point);
+  layout_.BeginRecovery(tasks_.PsThere(), decision.gone, AllGoBack(), **point);
   RestoreShards(**point);
 }
 

@@ -84,7 +84,11 @@ void Controller::RegisterExpected(PlanId id, std::shared_ptr<const graph::Functi
     return;
   }
   if (status.ok()) {
+    const std::set<ShardId> fetched = plans_.FetchedShards();
     status = plans_.Add(id, std::move(function), std::move(sources), dataset, PsOf());
+    // A checkpoint under way has saved them too early.
+    Checkpointer* const writer = checkpoints_.writer();
+    if (writer != nullptr && plans_.FetchedShards() != fetched) writer->BeginAnew();
   }
   if (!status.ok()) {
     plans_.LetGo(id);

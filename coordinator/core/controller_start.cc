@@ -46,8 +46,7 @@ TaskSession::Events Controller::EventsOf(const std::string& job, int task) {
   events.on_data = [this, is_ps, task](net::Message m) {
     if (!is_ps) OnWorkerData(task, std::move(m));
   };
-  // During the recovery of a PS, closures that were over become open again, so there is no mark.
-  events.low_water = [this] { return recovery_.running() ? closures_.low_water() : ClosureId(0); };
+  events.low_water = [this] { return MarkToTell(); };
   return events;
 }
 

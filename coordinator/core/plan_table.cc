@@ -18,7 +18,8 @@ std::vector<PlanTable::ShardUpdate> PlanTable::UpdatesOf(const graph::Function& 
     const auto shard = graph::GetAttr<int64_t>(node.attrs, "shard");
     const auto key = graph::GetAttr<int64_t>(node.attrs, function::kUpdateAttr);
     if (!shard.ok()) continue;
-    updates.push_back({static_cast<ShardId>(*shard), static_cast<uint32_t>(key.value_or(0))});
+    updates.push_back({static_cast<ShardId>(*shard), static_cast<uint32_t>(key.value_or(0)),
+                       function::IsFetch(numbered.graph, node)});
   }
   return updates;
 }
@@ -51,7 +52,11 @@ absl::Status PlanTable::Add(PlanId id, std::shared_ptr<const graph::Function> fu
   plan.sources = std::move(sources);
   plan.dataset = dataset;
   RETURN_IF_ERROR(Place(id, ps_of, &plan));
-  plans_.insert_or_assign(id, std::move(plan));
+  if (const auto replaced = plans_.extract(id); !replaced.empty() && Fetches(replaced.mapped())) {
+    --fetching_;
+  }
+  if (Fetches(plan)) ++fetching_;
+  plans_.emplace(id, std::move(plan));
   return absl::OkStatus();
 }
 
@@ -66,7 +71,8 @@ void PlanTable::LetGo(PlanId id) {
 }
 
 void PlanTable::Remove(PlanId id) {
-  plans_.erase(id);
+  const auto removed = plans_.extract(id);
+  if (!removed.empty() && Fetches(removed.mapped())) --fetching_;
   let_go_.erase(id);
 }
 
@@ -98,6 +104,22 @@ std::vector<uint32_t> PlanTable::KeysOf(PlanId id, ShardId shard) const {
     if (update.shard == shard) keys.push_back(update.key);
   }
   return keys;
+}
+
+bool PlanTable::Fetches(const Plan& plan) {
+  return std::any_of(plan.updates.begin(), plan.updates.end(),
+                     [](const ShardUpdate& update) { return update.fetches; });
+}
+
+std::set<ShardId> PlanTable::FetchedShards() const {
+  std::set<ShardId> shards;
+  if (!AnyFetch()) return shards;
+  for (const auto& [id, plan] : plans_) {
+    for (const ShardUpdate& update : plan.updates) {
+      if (update.fetches) shards.insert(update.shard);
+    }
+  }
+  return shards;
 }
 
 std::optional<proto::ControlRequest> PlanTable::ForPs(PlanId id, int ps) const {

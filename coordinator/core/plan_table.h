@@ -49,6 +49,11 @@ class PlanTable {
   bool Updates(PlanId id) const;
   // The numbers of the plan's updates of a shard.
   std::vector<uint32_t> KeysOf(PlanId id, ShardId shard) const;
+  // Shards that some plan fetches and adds to: what it writes elsewhere may depend on the number
+  // that it got.
+  std::set<ShardId> FetchedShards() const;
+  // Whether there are any, without listing them.
+  bool AnyFetch() const { return fetching_ > 0; }
   const std::string& FunctionName(PlanId id) const { return plans_.at(id).function->name; }
 
   // The requests that register one plan, or all plans, with a task; nullopt for a PS that has no
@@ -63,6 +68,7 @@ class PlanTable {
   struct ShardUpdate {
     ShardId shard = 0;
     uint32_t key = 0;
+    bool fetches = false;
   };
   struct Plan {
     std::shared_ptr<const graph::Function> function;
@@ -74,11 +80,13 @@ class PlanTable {
     std::vector<proto::RegisterPlan> for_ps;
   };
 
+  static bool Fetches(const Plan& plan);
   static std::vector<ShardUpdate> UpdatesOf(const graph::Function& function);
   absl::Status Place(PlanId id, const PsOf& ps_of, Plan* plan) const;
 
   const int num_ps_;
   std::map<PlanId, Plan> plans_;
+  int fetching_ = 0;  // plans
   std::set<PlanId> expected_, let_go_;
 };
 

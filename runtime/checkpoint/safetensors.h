@@ -72,6 +72,7 @@ class SafetensorsFile {
   static absl::StatusOr<SafetensorsFile> Parse(const Buffer& content, const std::string& path);
 
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   // Errors: NotFound.
   absl::StatusOr<Tensor> Read(const std::string& name) const;
 

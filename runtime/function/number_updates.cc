@@ -16,6 +16,10 @@ bool IsUpdate(const graph::Graph& graph, const graph::Node& node) {
          std::find(schema.attrs.begin(), schema.attrs.end(), kUpdateAttr) != schema.attrs.end();
 }
 
+bool IsFetch(const graph::Graph& graph, const graph::Node& node) {
+  return !node.outputs.empty() && IsUpdate(graph, node);
+}
+
 void NumberUpdates(graph::Function* function) {
   std::map<int64_t, int64_t> next;  // by shard
   for (int id = 0; id < function->graph.size(); ++id) {

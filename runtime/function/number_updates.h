@@ -15,6 +15,9 @@ inline constexpr char kUpdateAttr[] = "update";
 // Whether the node changes a shard.
 bool IsUpdate(const graph::Graph& graph, const graph::Node& node);
 
+// Whether it also returns what was there before (FetchAdd).
+bool IsFetch(const graph::Graph& graph, const graph::Node& node);
+
 // Gives the nodes that change a shard the numbers 0, 1, 2, ... within their shard, in the order of
 // the graph. The same function gives the same numbers.
 void NumberUpdates(graph::Function* function);

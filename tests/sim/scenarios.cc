@@ -444,6 +444,18 @@ Scenario NumberedSteps(Random* random) {
   return s;
 }
 
+Scenario NumbersAndLosses(Random* random) {
+  Scenario s = AnyFaults(random);
+  MaySwallow(random, &s);
+  NumberOptions numbers;
+  numbers.closures = random->Between(40, 160);
+  numbers.steps = static_cast<uint32_t>(random->Between(1, 3));
+  numbers.tables = static_cast<int>(random->Between(1, 3));
+  numbers.counter = static_cast<int>(random->Between(0, numbers.tables));
+  s.workload = NewNumbers(numbers);
+  return s;
+}
+
 Scenario HeldValues(Random* random) {
   Scenario s = AnyFaults(random);
   MaySwallow(random, &s);

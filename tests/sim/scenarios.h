@@ -72,6 +72,8 @@ Scenario BoundedStaleness(Random* random);
 Scenario EndedEarly(Random* random);
 // Closures take numbers from a counter; only workers fail.
 Scenario NumberedSteps(Random* random);
+// The same where all may be lost, with numbers that mark rows of several tables.
+Scenario NumbersAndLosses(Random* random);
 // Closures look up in values that each worker holds.
 Scenario HeldValues(Random* random);
 // One of the kinds above, on workers that have GPUs, of which some are lost.

@@ -193,11 +193,12 @@ struct TicketOptions {
 };
 std::unique_ptr<Workload> NewTickets(const TicketOptions& options);
 
-// Each step takes a number from a counter and marks the row of this number. Not for worlds in which
-// parameter servers are lost: what runs again after that has numbers anew.
+// Each step takes a number from a counter and marks the row of this number, in every table.
 struct NumberOptions {
   int64_t closures = 60;
   uint32_t steps = 1;
+  int tables = 1;
+  int counter = 0;  // where it comes among the tables, when shards are spread over the PS
 };
 std::unique_ptr<Workload> NewNumbers(const NumberOptions& options);
 

@@ -260,6 +260,15 @@ TEST_CASE("no number of a counter is given twice, and a closure that is tried ag
   CHECK(result.sum.totals.retried > 0);
 }
 
+TEST_CASE("nor is one when parameter servers or the coordinator are lost, whatever goes back",
+          "[sim][numbers_and_losses]") {
+  const SeedsResult result =
+      RunSeeds({.tag = "[numbers_and_losses]", .count = 500}, NumbersAndLosses);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.ps_recoveries > 0);
+  CHECK(result.sum.totals.resumes > 0);
+}
+
 TEST_CASE("values that workers hold are made again before a worker that is back gets closures",
           "[sim][values]") {
   const SeedsResult result = RunSeeds({.tag = "[values]", .count = 500}, HeldValues);

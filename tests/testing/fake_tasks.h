@@ -243,11 +243,13 @@ class FakeCoordinator {
   absl::Status Greeting() { return cluster::FromProto(GreetingReply().status()); }
 
   // Sends a request; returns its number.
-  uint64_t Ask(proto::ControlRequest request) {
+  uint64_t Ask(proto::ControlRequest request, std::vector<Buffer> payload = {}) {
     if (request.has_setup_worker()) generation_ = request.setup_worker().generation();
     request.set_session(session_);
     request.set_request(++last_request_);
-    connection_->Send(cluster::EncodeControl(net::MessageType::kControl, request));
+    net::Message message = cluster::EncodeControl(net::MessageType::kControl, request);
+    message.payload = std::move(payload);
+    connection_->Send(std::move(message));
     return last_request_;
   }
   // The next answer to any request.

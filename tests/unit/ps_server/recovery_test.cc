@@ -6,6 +6,7 @@
 
 #include "protos/control.pb.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/safetensors.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/ps_daemon.h"
@@ -106,6 +107,40 @@ std::vector<std::string> Passed(const PsDaemon& ps, const std::string& prefix) {
     if (name.rfind(prefix, 0) == 0) passed.push_back(name);
   }
   return passed;
+}
+
+TEST_CASE("a shard comes back from its file with the numbers that it gave", "[ps_recovery]") {
+  const DataFiles files;
+  PsDaemon first(0), second(1);
+  const std::vector<proto::ShardSpec> specs = {
+      WholeOf(VariableOf("n", {}, false, {}, DType::kI64), 4)};
+  REQUIRE(first.Create(specs).ok());
+  graph::GraphBuilder b("fetch", &ClusterOps());
+  auto of = testing::ReadOf(4, Shape{});
+  of["dtype"] = DType::kI64;
+  b.Result("number", b.Op("FetchAddVariable", {b.Argument("one", DType::kI64, Shape{})}, of));
+  auto function = b.Finish();
+  INFO(function.status());
+  REQUIRE(function.ok());
+  REQUIRE(first.Register(1, *std::move(function)).ok());
+  auto worker = first.ConnectWorker(0);
+  for (ClosureId c = 1; c <= 3; ++c) {
+    REQUIRE(PsDaemon::Push(worker.get(), first.Frame(1, c, {Tensor::Scalar<int64_t>(2)})).ok());
+  }
+  SetLowWater(&first, 2);
+  const auto fetched = [&](PsDaemon* ps, const char* directory) {
+    REQUIRE(env::NewRealFileSystem()->MakeDirs(files.Path(directory)).ok());
+    const auto saved = ps->Save(files.Path(directory), {4});
+    REQUIRE(saved.ok());
+    const auto file = checkpoint::SafetensorsFile::Open(
+        env::NewRealFileSystem().get(),
+        absl::StrCat(files.Path(directory), "/", saved->shards(0).file()));
+    REQUIRE(file.ok());
+    if (ps == &first) REQUIRE(second.Restore(files.Path(directory), *saved).ok());
+    return file->metadata().at("fetched");
+  };
+  CHECK(fetched(&first, "a") == "2:0/0=0200000000000000 3:0/0=0400000000000000");
+  CHECK(fetched(&second, "b") == "2:0/0=0200000000000000 3:0/0=0400000000000000");
 }
 
 TEST_CASE("shards come back from their files bit for bit, with slots, counters and ledger",

@@ -309,4 +309,52 @@ TEST_CASE("a step that fetches and adds again gets the number that it had, and a
   CHECK(store.Get(3).value()->Read().value().data<int64_t>()[0] == 4);
 }
 
+TEST_CASE("a shard that went back gives a step that it has applied the number that it had") {
+  ShardStore store;
+  Fill(&store);
+  const auto fetch = [](ShardStore* from, ClosureId closure, bool commits = true) {
+    SegmentTransaction segment(from);
+    const auto before = segment.FetchAdd(UpdateOf(Kind::kAssignAdd, 3, Ids({1})), closure, 0);
+    REQUIRE(before.ok());
+    if (commits) segment.Commit(StepOf(closure));
+    return before->data<int64_t>()[0];
+  };
+  for (ClosureId closure = 1; closure <= 4; ++closure) fetch(&store, closure);
+  store.SetLowWater(3);
+  fetch(&store, 6);
+  fetch(&store, 5, /*commits=*/false);
+  const ShardStore::Cut cut = store.Snapshot(3).value();
+  // 5 was not applied, and has no number.
+  CHECK(cut.fetched == "3:0/0=0200000000000000 4:0/0=0300000000000000 6:0/0=0400000000000000");
+  CHECK(store.Snapshot(1)->fetched.empty());
+  ShardStore restored;
+  auto shard = Shard::Create(store.Get(3).value()->spec(), Shard::Fill::kZeros).value();
+  REQUIRE(shard->WriteRows(0, cut.snapshot->ReadRows(0, 1, 0).value(), 0).ok());
+  restored.Put(std::move(shard), checkpoint::Ledger::Parse(cut.ledger).value(), 0, 0,
+               FetchedNumbers::Parse(cut.fetched).value());
+  CHECK(fetch(&restored, 5) == 5);
+  CHECK(fetch(&restored, 3) == 2);
+  CHECK(fetch(&restored, 6) == 4);
+  CHECK(fetch(&restored, 7) == 6);
+  CHECK(restored.Get(3).value()->Read().value().data<int64_t>()[0] == 7);
+  // As without a restore.
+  restored.SetLowWater(7);
+  CHECK(restored.Snapshot(3)->fetched == "7:0/0=0600000000000000");
+}
+
+TEST_CASE("fetched numbers that are not understood are refused") {
+  CHECK(FetchedNumbers::Parse("").value().empty());
+  const FetchedNumbers numbers = FetchedNumbers::Parse("1:0/0=00ff 1:2/3=0a0B").value();
+  CHECK(*numbers.Find(1, 2, 3) == "\n\v");
+  CHECK(numbers.Find(1, 2, 2) == nullptr);
+  CHECK(numbers.AllHave(2));
+  CHECK_FALSE(numbers.AllHave(1));
+  for (const char* wrong :
+       {" ", "1:0/0=", "1:0/0=0", "1:0/0=0g", "1:0/0", "1:0=00", "1/0=00", "-1:0/0=00", "1:0/+0=00",
+        "1:0/4294967296=00", "1:0/0=00 1:0/0=01", "1:0/0=00  2:0/0=00", "1:0/0=00 "}) {
+    INFO(wrong);
+    CHECK(absl::IsInvalidArgument(FetchedNumbers::Parse(wrong).status()));
+  }
+}
+
 }  // namespace coxswain::ps

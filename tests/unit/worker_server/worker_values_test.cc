@@ -125,6 +125,59 @@ TEST_CASE("a closure that comes before the values are made waits for them, or is
   CHECK(done.results[0].values<float>()[0] == 31);
 }
 
+TEST_CASE("values that are arguments, or parts of them, keep none of the memory that brought these",
+          "[worker]") {
+  constexpr int64_t kCount = 8192;
+  World w;
+  graph::GraphBuilder b("same", &ClusterOps());
+  const Output all = b.Argument("all", DType::kF32, Shape{kCount});
+  b.Result("all", all);
+  b.Result("half", b.Op("Reshape", {all}, {{"shape", Shape{2, kCount / 2}}}));
+  b.Result("twice", b.Op("Add", {all, all}));
+  auto function = b.Finish();
+  INFO(function.status());
+  REQUIRE(function.ok());
+  proto::ControlRequest request;
+  proto::RegisterValues& values = *request.mutable_register_values();
+  values.set_values(3);
+  *values.mutable_function() = graph::ToProto(*function);
+  values.add_arguments()->set_dtype(static_cast<int>(DType::kF32));
+  values.mutable_arguments(0)->mutable_shape()->add_dims(kCount);
+  absl::Notification given_back;
+  const Buffer memory = Buffer::Allocate(kCount * sizeof(float));
+  std::fill_n(static_cast<float*>(memory.data()), kCount, 5.0f);
+  w.coordinator->Ask(request, {Buffer::Wrap(memory.data(), memory.size(), Device{},
+                                            [&given_back] { given_back.Notify(); })});
+  CHECK(cluster::FromProto(w.coordinator->TakeReply().status()).ok());
+  CHECK(given_back.WaitForNotificationWithTimeout(kWorkerPatience));
+  std::fill_n(static_cast<float*>(memory.data()), kCount, -1.0f);
+  // As they were.
+  for (const auto& [result, wanted] : {std::pair(0, 5.0f), {1, 5.0f}, {2, 10.0f}}) {
+    const PlanId plan = static_cast<uint32_t>(result + 1);
+    graph::GraphBuilder first("first", &ClusterOps());
+    first.Result("first",
+                 first.Op("Reshape",
+                          {first.Argument("held", DType::kF32,
+                                          result == 1 ? Shape{2, kCount / 2} : Shape{kCount})},
+                          {{"shape", Shape{kCount}}}));
+    proto::ControlRequest take;
+    take.mutable_register_plan()->set_plan(plan);
+    *take.mutable_register_plan()->mutable_worker() = graph::ToProto(*first.Finish());
+    take.mutable_register_plan()->add_sources()->set_values(3);
+    take.mutable_register_plan()->mutable_sources(0)->set_result(result);
+    w.coordinator->Must(take);
+    function::ClosureRequest closure;
+    closure.closure = static_cast<uint64_t>(result + 1);
+    closure.attempt = 1;
+    closure.plan = plan;
+    w.coordinator->Run(std::move(closure));
+    const function::ClosureReply done = w.coordinator->TakeDone();
+    INFO(done.status);
+    REQUIRE(done.status.ok());
+    CHECK(done.results[0].values<float>()[kCount - 1] == wanted);
+  }
+}
+
 TEST_CASE("values that cannot be made are an error that names function and worker", "[worker]") {
   World w;
   const absl::Status failed = w.StatusOf(Values(3, 5));

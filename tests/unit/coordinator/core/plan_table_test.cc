@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "coordinator/core/plan_table.h"
@@ -40,6 +41,31 @@ TEST_CASE("a plan knows what it updates, by shard", "[plan_table]") {
   CHECK(plans.KeysOf(1, 5).empty());
   CHECK(plans.KeysOf(9, 3).empty());
   CHECK(plans.FunctionName(1) == "add");
+}
+
+TEST_CASE("plans know which shards they fetch and add to", "[plan_table]") {
+  PlanTable plans(2);
+  const std::vector<proto::ArgumentSource> sources(1);
+  REQUIRE(plans.Add(1, AddTo({3, 4}), sources, 0, AllOn(0)).ok());
+  CHECK_FALSE(plans.AnyFetch());
+  CHECK(plans.FetchedShards().empty());
+  graph::GraphBuilder b("fetch", &testing::ClusterOps());
+  auto of = testing::ReadOf(5, Shape{1});
+  of["dtype"] = DType::kI64;
+  b.Result("number", b.Op("FetchAddVariable", {b.Argument("one", DType::kI64, Shape{1})}, of));
+  auto function = b.Finish();
+  INFO(function.status());
+  REQUIRE(function.ok());
+  const auto fetch = std::make_shared<const graph::Function>(*std::move(function));
+  for (const PlanId id : {2, 3, 3}) REQUIRE(plans.Add(id, fetch, sources, 0, AllOn(0)).ok());
+  CHECK(plans.FetchedShards() == std::set<ShardId>{5});
+  plans.Remove(2);
+  plans.Remove(1);
+  CHECK(plans.AnyFetch());
+  plans.Remove(3);
+  plans.Remove(3);
+  CHECK_FALSE(plans.AnyFetch());
+  CHECK(plans.FetchedShards().empty());
 }
 
 TEST_CASE("only those PS hear of a plan that have a part of it, also after shards have moved",
