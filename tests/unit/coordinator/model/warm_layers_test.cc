@@ -159,7 +159,7 @@ TEST_CASE("warm start: a number whose normalization differs is another one") {
   old.SaveInputs();
   old.Steps(10);
   const std::string saved = old.Save(files.Path("model"), /*slots=*/true);
-  const std::string from = GENERATE_COPY(saved, old.directory());
+  const std::string from = GENERATE(true, false) ? saved : old.directory();
   NextJob same(files, text, {.directory = from});
   CHECK_THAT(same.taken.ToString(), !Contains("anew"));
   NextJob next(files, other, {.directory = from});
