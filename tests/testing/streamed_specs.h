@@ -46,6 +46,8 @@ inline std::map<int64_t, std::string> Examples(const data::Dataset& data, Part p
                                                int64_t batch_size) {
   std::map<int64_t, std::string> examples;
   const std::vector<data::ColumnSpec>& columns = data.columns(part);
+  size_t id_column = 0;  // behind it, held-out parts may have what is known of the example
+  while (columns.at(id_column).name != "example_id") ++id_column;
   for (int64_t begin = 0; begin < data.num_examples(part); begin += batch_size) {
     const int64_t end = std::min(begin + batch_size, data.num_examples(part));
     const auto batch = data.Read({part, epoch, begin, end});
@@ -73,7 +75,7 @@ inline std::map<int64_t, std::string> Examples(const data::Dataset& data, Part p
         text.append(bytes + static_cast<size_t>(first) * width,
                     static_cast<size_t>(last - first) * width);
       }
-      const int64_t id = batch->back().data<int64_t>()[i];
+      const int64_t id = (*batch)[id_column].data<int64_t>()[i];
       CHECK(examples.emplace(id, text).second);
     }
   }
