@@ -174,8 +174,9 @@ Output FunctionBuilder::Argument(const std::string& name, DType dtype, Shape sha
 }
 
 Output FunctionBuilder::Column(const std::string& name) {
-  if (const Output found = state_->graph.FindArgument(name);
-      found.valid() && state_->IsColumn(name)) {
+  // Without a data set an argument may stand for a column.
+  const bool stands_in = state_->columns.empty() || state_->IsColumn(name);
+  if (const Output found = state_->graph.FindArgument(name); found.valid() && stands_in) {
     return found;
   }
   if (state_->columns.empty()) {

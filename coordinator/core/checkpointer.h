@@ -83,7 +83,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   bool gathering() const;
   // Then, the closure below which every shard that it saves has all. 0: nothing is gathered.
   ClosureId gathers_from() const;
-  // Gives up the current checkpoint, unless it is not gathering, and begins another one in its place.
+  // Gives up the current checkpoint, unless it is not gathering, and begins another one in its
+  // place.
   void BeginAnew();
   // The current checkpoint fails with `reason`, and so do those that are to follow it: a PS is
   // lost, or the session is over. Also from within a `done`, where the current one has ended.

@@ -2,6 +2,9 @@
 // next, and which ones the steps of a checkpoint have that did not run yet.
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "coordinator/runner/arrivals.h"
 #include "coordinator/runner/runner.h"
@@ -59,28 +62,34 @@ absl::Status JobRunner::UseRates() {
 // A checkpoint that was being written while the rates became smaller has steps from before.
 absl::StatusOr<std::vector<RemoteValue>> JobRunner::RunPending(ClusterCoordinator* coordinator) {
   const RunState state = tracker_->state();
+  // By factor and epoch. A function stays without its handle as long as closures may need it.
+  std::map<std::pair<double, int64_t>, std::optional<RemoteFunction>> earlier;
   const auto find =
       [&](const checkpoint::CheckpointClosure& closure) -> absl::StatusOr<const RemoteFunction*> {
     if (!follows() && closure.function != train_->name()) return nullptr;
     const double factor =
         RateFactorAt(state, DataPosition{closure.ticket.epoch, closure.ticket.begin});
-    if (factor != state.plateau.factor) return FunctionWithRate(factor, closure.ticket.epoch);
+    if (factor != state.plateau.factor) {
+      const int64_t epoch = follows() ? closure.ticket.epoch : 0;
+      std::optional<RemoteFunction>& function = earlier[{factor, epoch}];
+      if (!function) {
+        ASSIGN_OR_RETURN(function, DefineWithRate(factor, epoch));
+      }
+      return function ? &*function : nullptr;
+    }
     if (!follows()) return &*train_;
     return epochs_.arrivals->TrainFunction(model_.get(), closure.ticket.epoch);
   };
   return checkpoints_->RunPendingBy(coordinator, find);
 }
 
-absl::StatusOr<const RemoteFunction*> JobRunner::FunctionWithRate(double factor, int64_t epoch) {
-  std::optional<RemoteFunction>& function = earlier_rates_[{factor, follows() ? epoch : 0}];
-  if (function) return &*function;
+absl::StatusOr<std::optional<RemoteFunction>> JobRunner::DefineWithRate(double factor,
+                                                                        int64_t epoch) {
   strategy_.set_learning_rate_factor(factor);
   absl::StatusOr<std::optional<RemoteFunction>> made =
       follows() ? epochs_.arrivals->Define(model_.get(), epoch) : model_->DefineTrain();
   strategy_.set_learning_rate_factor(tracker_->state().plateau.factor);
-  RETURN_IF_ERROR(made.status());
-  function = *std::move(made);
-  return function ? &*function : nullptr;
+  return made;
 }
 
 }  // namespace coxswain::runner

@@ -227,9 +227,9 @@ class JobRunner {
   void JudgeRates(const Evaluation& evaluation, Plateau* plateau) const;
   // The training function goes on with the plateau's rates.
   absl::Status UseRates();
-  // The training function with other rates than those now; of an epoch, where files come while the
-  // job runs. Null: there is no such epoch.
-  absl::StatusOr<const RemoteFunction*> FunctionWithRate(double factor, int64_t epoch);
+  // A training function with other rates than those now; of an epoch, where files come while the job
+  // runs. None: there is no such epoch.
+  absl::StatusOr<std::optional<RemoteFunction>> DefineWithRate(double factor, int64_t epoch);
   // What an evaluation says of a metric, the higher the better; nothing where it does not.
   std::optional<double> ScoreOf(const Evaluation& evaluation, const std::string& metric) const;
   // What such a score is of, see RunState::best_of.
@@ -267,8 +267,6 @@ class JobRunner {
   std::atomic<bool> interrupted_{false};
   model::InitialModel init_from_;
   std::optional<absl::Status> saved_interrupted_;  // before what was scheduled had run
-  // Training functions for steps of a checkpoint that have other rates, by factor and epoch.
-  std::map<std::pair<double, int64_t>, std::optional<RemoteFunction>> earlier_rates_;
   bool checkpointing_ = false, resumable_ = false;
   // The next example to schedule.
   DataPosition next_;

@@ -24,11 +24,6 @@
 
 #include "runtime/device/device_api.h"
 
-struct CoxDevice {};
-struct CoxStream {};
-struct CoxEvent {};
-struct CoxOp {};
-
 namespace {
 
 struct Counter {
@@ -141,10 +136,15 @@ class Notifier {
   std::deque<std::pair<Reached, void*>> queue_;
 };
 
+// Devices, streams, events and ops are nothing but addresses.
 template <typename T>
 int32_t Make(T** made) {
-  *made = new T;
+  *made = reinterpret_cast<T*>(new char);
   return COX_OK;
+}
+template <typename T>
+void Drop(T* made) {
+  delete reinterpret_cast<char*>(made);
 }
 
 CoxDeviceApi MakeApi() {
@@ -157,7 +157,7 @@ CoxDeviceApi MakeApi() {
     return COX_OK;
   };
   api.open_device = [](int32_t, CoxDevice** device, CoxError*) { return Make(device); };
-  api.close_device = [](CoxDevice* device) { delete device; };
+  api.close_device = [](CoxDevice* device) { Drop(device); };
   api.device_info = [](CoxDevice*, CoxDeviceInfo* info, CoxError*) -> int32_t {
     std::strcpy(info->name, "a null GPU, which computes nothing: only the host's part is measured");
     info->memory_bytes = info->free_bytes = int64_t{128} << 30;
@@ -172,7 +172,7 @@ CoxDeviceApi MakeApi() {
   };
   api.free_pinned = [](CoxDevice*, void* memory) { PinnedMemory().Give(memory); };
   api.create_stream = [](CoxDevice*, CoxStream** stream, CoxError*) { return Make(stream); };
-  api.destroy_stream = [](CoxStream* stream) { delete stream; };
+  api.destroy_stream = [](CoxStream* stream) { Drop(stream); };
   api.allocate_on = [](CoxStream*, size_t bytes, void** memory, CoxError* error) {
     Count(&allocations, bytes);
     return TakeFrom(&DeviceMemory(), bytes, memory, error);
@@ -203,14 +203,14 @@ CoxDeviceApi MakeApi() {
   };
   api.synchronize = [](CoxStream*, CoxError*) -> int32_t { return COX_OK; };
   api.create_event = [](CoxDevice*, CoxEvent** event, CoxError*) { return Make(event); };
-  api.destroy_event = [](CoxEvent* event) { delete event; };
+  api.destroy_event = [](CoxEvent* event) { Drop(event); };
   api.record = [](CoxStream*, CoxEvent*, CoxError*) -> int32_t { return COX_OK; };
   api.wait = [](CoxStream*, CoxEvent*, CoxError*) -> int32_t {
     Count(&waits);
     return COX_OK;
   };
   api.create_op = [](CoxDevice*, const CoxNode*, CoxOp** op, CoxError*) { return Make(op); };
-  api.destroy_op = [](CoxOp* op) { delete op; };
+  api.destroy_op = [](CoxOp* op) { Drop(op); };
   api.run_op = [](CoxOp*, CoxStream*, const CoxRun*, CoxError*) -> int32_t {
     Count(&ops);
     return COX_OK;

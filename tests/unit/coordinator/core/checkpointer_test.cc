@@ -50,7 +50,7 @@ class Checkpoints {
     CheckpointOptions options;
     options.directory = files.Path("checkpoints");
     Checkpointer::Source source;
-    source.cut = [] { return Checkpointer::Cut{1, {}}; };
+    source.cut = [] { return Checkpointer::Cut{1, {}, {}}; };
     source.describe = [this](checkpoint::Manifest* manifest) {
       manifest->next_closure = 1;
       manifest->job_state = "{}";

@@ -27,14 +27,14 @@ using Catch::Matchers::Contains;
 using testing::Must;
 namespace fs = std::filesystem;
 
-// Rows of shop,tags,age,price,bought,grade; some values of the test file are in no training row.
+// Rows of shop,tags,age,price,bought,grade,years; some values of the test file are in no training row.
 std::string Rows(int from, int to) {
-  std::string rows = "shop,tags,age,price,bought,grade\n";
+  std::string rows = "shop,tags,age,price,bought,grade,years\n";
   for (int i = from; i < to; ++i) {
     const int shop = (i * 7) % 13, tag = (i * 5) % 9;
     absl::StrAppend(&rows, "s", shop, ",t", tag, "|t", (i * 3) % 11, i % 4 == 0 ? "" : "|t1", ",",
                     20 + (i * 11) % 50, ",", i % 6 == 0 ? "" : absl::StrCat((i % 17) * 0.5), ",",
-                    (shop + tag) % 2, ",g", (shop + i % 3) % 3, "\n");
+                    (shop + tag) % 2, ",g", (shop + i % 3) % 3, ",", 20 + (i * 11) % 50, "\n");
   }
   return rows;
 }
@@ -116,10 +116,10 @@ TEST_CASE("predict: a model of several tasks says each of them, in csv and in JS
                             "{kind: shared_bottom, hidden: [4], tower: []}"}) {
     CAPTURE(model);
     const SavedJob saved = TrainAndSave(
-        files,
-        Job(absl::StrCat("labels:\n  - {name: bought, column: bought}\n",
-                         "  - {name: years, column: age, loss: {kind: mse}, loss_weight: 0.0001}\n",
-                         "model: ", model, "\n")));
+        files, Job(absl::StrCat(
+                   "labels:\n  - {name: bought, column: bought}\n",
+                   "  - {name: years, column: years, loss: {kind: mse}, loss_weight: 0.0001}\n",
+                   "model: ", model, "\n")));
     const auto predictor = Must(Predictor::Load(saved.directory));
     CHECK(predictor->says() == job::PredictionKind::kTasks);
     const auto blocks =

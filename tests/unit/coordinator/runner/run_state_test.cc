@@ -10,6 +10,7 @@ namespace {
 
 TEST_CASE("scores of another metric or of other examples are not compared", "[job]") {
   RunState state;
+  state.batch_size = 10;
   state.best = 0.7;
   state.best_of = "auc of the validation part";
   state.evaluations_without_gain = 2;

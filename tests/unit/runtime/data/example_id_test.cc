@@ -86,9 +86,10 @@ TEST_CASE("data set: the tickets of an epoch have each example's number once", "
         CHECK(Sorted(Epoch(*data, part, epoch, size)) == Counted(count));
       }
     }
-    const bool moves = shuffle && part == Part::kTraining;
+    const bool training = part == Part::kTraining, moves = shuffle && training;
     CHECK((Epoch(*data, part, 0, 7) != Counted(count)) == moves);
-    CHECK((Epoch(*data, part, 0, 7) != Epoch(*data, part, 1, 7)) == moves);
+    // The epochs behind the first one of what is held out are samples, which are drawn.
+    CHECK((Epoch(*data, part, 0, 7) != Epoch(*data, part, 1, 7)) == (moves || !training));
   }
 }
 
