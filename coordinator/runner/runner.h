@@ -227,8 +227,8 @@ class JobRunner {
   void JudgeRates(const Evaluation& evaluation, Plateau* plateau) const;
   // The training function goes on with the plateau's rates.
   absl::Status UseRates();
-  // A training function with other rates than those now; of an epoch, where files come while the job
-  // runs. None: there is no such epoch.
+  // A training function with other rates than those now; of an epoch, where files come while the
+  // job runs. None: there is no such epoch.
   absl::StatusOr<std::optional<RemoteFunction>> DefineWithRate(double factor, int64_t epoch);
   // What an evaluation says of a metric, the higher the better; nothing where it does not.
   std::optional<double> ScoreOf(const Evaluation& evaluation, const std::string& metric) const;

@@ -27,7 +27,8 @@ using Catch::Matchers::Contains;
 using testing::Must;
 namespace fs = std::filesystem;
 
-// Rows of shop,tags,age,price,bought,grade,years; some values of the test file are in no training row.
+// Rows of shop,tags,age,price,bought,grade,years; some values of the test file are in no training
+// row.
 std::string Rows(int from, int to) {
   std::string rows = "shop,tags,age,price,bought,grade,years\n";
   for (int i = from; i < to; ++i) {
