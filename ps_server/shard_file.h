@@ -49,8 +49,8 @@ std::map<std::string, std::string> ShardFileMetadata(const proto::ShardSpec& spe
 
 struct LoadedShard {
   std::unique_ptr<Shard> shard;
-  checkpoint::Ledger ledger;
-  FetchedNumbers fetched;
+  checkpoint::Ledger ledger = {};
+  FetchedNumbers fetched = {};
   int64_t pulled = 0, pushed = 0;  // see SavedShard.rows_pulled
 };
 
