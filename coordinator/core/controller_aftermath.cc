@@ -24,7 +24,7 @@ void Controller::BeginAftermath(uint64_t restore, const RestorePoint& point) {
   Aftermath aftermath;
   aftermath.restore = restore;
   aftermath.number = point.manifest.number;
-  aftermath.steps = point.manifest.steps_done();
+  aftermath.steps = point.steps;
   aftermath.first = point.manifest.low_water;
   if (runs_again) {
     const auto& logged = closures_.log().entries();

@@ -200,8 +200,7 @@ void Controller::FailIfNotFinite(const absl::Status& status) {
   std::string last = "; there is no checkpoint";
   if (!checkpoints_.points().empty()) {
     last = absl::StrCat("; checkpoint ", checkpoints_.points().newest().manifest.number, " (step ",
-                        checkpoints_.points().newest().manifest.steps_done(),
-                        ") is the last one before that");
+                        checkpoints_.points().newest().steps, ") is the last one before that");
   }
   FailAll(WithNotFinite(
       WithDetail(absl::Status(status.code(), absl::StrCat(status.message(), last)), *detail), {}));

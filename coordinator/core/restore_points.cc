@@ -19,12 +19,13 @@ void RestorePoints::Resume(checkpoint::Manifest manifest, std::string path) {
   resumed_ = true;
   resumed_number_ = manifest.number;
   for (const proto::SavedShard& saved : manifest.shards) resumed_shards_.insert(saved.shard().id());
-  checkpoints_ = {{std::move(manifest), std::move(path)}};
+  const int64_t steps = manifest.steps_done();
+  checkpoints_ = {{.manifest = std::move(manifest), .path = std::move(path), .steps = steps}};
 }
 
 bool RestorePoints::Add(const checkpoint::Manifest& manifest, std::string path) {
   if (!empty() && newest().manifest.number == manifest.number) return false;
-  RestorePoint point{manifest, std::move(path)};
+  RestorePoint point{.manifest = manifest, .path = std::move(path), .steps = manifest.steps_done()};
   point.manifest.closures.clear();  // the log has them
   checkpoints_.push_back(std::move(point));
   if (size() > 2) checkpoints_.erase(checkpoints_.begin());

@@ -19,8 +19,9 @@ namespace coxswain::core {
 // A checkpoint; number 0: the variables' initial values.
 struct RestorePoint {
   checkpoint::Manifest manifest;
-  std::string path;  // its directory
-  bool bad = false;  // it could not be read
+  std::string path = {};  // its directory
+  bool bad = false;       // it could not be read
+  int64_t steps = 0;      // Manifest::steps_done; the manifest may be without its closures
 };
 
 class RestorePoints {

@@ -134,5 +134,18 @@ TEST_CASE("loads are those between two checkpoints, or all where these are littl
   CHECK(FindSaved(manifest, 5) == nullptr);
 }
 
+TEST_CASE("a restore point is of the steps that all shards have", "[restore_points]") {
+  checkpoint::Manifest manifest = Checkpoint(3);
+  manifest.steps = 50;
+  manifest.closures.emplace_back().steps = 4;
+  RestorePoints points;
+  CHECK(points.Add(manifest, ""));
+  CHECK(points.newest().manifest.closures.empty());
+  CHECK(points.newest().steps == 46);
+  RestorePoints resumed;
+  resumed.Resume(manifest, "");
+  CHECK(resumed.newest().steps == 46);
+}
+
 }  // namespace
 }  // namespace coxswain::core
