@@ -228,6 +228,8 @@ absl::Status DeviceRun::CopyBetweenDevices(int from, int to, absl::Span<const Te
   Lane& target = lanes_[static_cast<size_t>(to)];
   target.goes_on = true;
   if (target.trace != nullptr) target.trace->EndComputing();
+  // Before the target may go on: a trace has the copy after what it copies was computed.
+  if (source.trace != nullptr) source.trace->EndComputing();
   // The source may find a fault while the target copies: what is copied is how it is now.
   std::map<int, FaultCopy> faults = source.faults_of_others;
   FaultCopy& own = faults[from];

@@ -191,17 +191,23 @@ TEST_CASE("a trace has a step's copies and what is computed between them, one af
 
 TEST_CASE("a trace has copies between GPUs on the track of the one that they go to",
           "[device][trace]") {
-  const FakeGpus gpus(2);
-  const Traced traced = RunTraced(gpus.env(), TwoLayers(), gpus.all(), {Ones(Shape{3, 2})}, true);
-  REQUIRE(traced.results.ok());
-  const std::vector<Span> first = OnLane(traced.spans, 0), second = OnLane(traced.spans, 1);
-  CHECK(Tracks(first) == std::vector<std::string>{"copies to gpu:0", "computing on gpu:0"});
-  REQUIRE(Tracks(second) == std::vector<std::string>{"copies from other gpus to gpu:1",
-                                                     "computing on gpu:1", "copies from gpu:1"});
-  CheckLane(first, traced.begin, traced.end);
-  CheckLane(second, traced.begin, traced.end);
-  CHECK(second[0].bytes == static_cast<int64_t>(6 * sizeof(float) + sizeof(CoxFault)));
-  CHECK(second[0].begin >= first[1].end);
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    CAPTURE(seed);
+    device::FakeDeviceOptions options;
+    options.seed = seed;
+    const FakeGpus gpus(2, options);
+    const Traced traced = RunTraced(gpus.env(), TwoLayers(), gpus.all(), {Ones(Shape{3, 2})}, true);
+    REQUIRE(traced.results.ok());
+    const std::vector<Span> first = OnLane(traced.spans, 0), second = OnLane(traced.spans, 1);
+    REQUIRE(Tracks(first) == std::vector<std::string>{"copies to gpu:0", "computing on gpu:0"});
+    REQUIRE(Tracks(second) == std::vector<std::string>{"copies from other gpus to gpu:1",
+                                                       "computing on gpu:1", "copies from gpu:1"});
+    CheckLane(first, traced.begin, traced.end);
+    CheckLane(second, traced.begin, traced.end);
+    CHECK(second[0].bytes == static_cast<int64_t>(6 * sizeof(float) + sizeof(CoxFault)));
+    // What is copied was computed before.
+    CHECK(second[0].begin >= first[1].end);
+  }
 }
 
 TEST_CASE("a run of which nobody makes a trace enqueues no notification more for it",
