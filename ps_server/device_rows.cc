@@ -58,6 +58,7 @@ DeviceRows::DeviceRows(std::shared_ptr<device::DeviceRuntime> device,
       block_(DType::kF32, Shape{0, static_cast<int64_t>(plan_.stride / sizeof(float))}) {}
 
 DeviceRows::~DeviceRows() {
+  Settle();
   // The block and what was set aside belong to no stream: what uses them must be over.
   Synchronize().IgnoreError();
   resized_(-static_cast<int64_t>(bytes()));
@@ -89,6 +90,14 @@ absl::StatusOr<std::unique_ptr<DeviceRows>> DeviceRows::Make(
   return made;
 }
 
+void DeviceRows::SetLane(int lane) {
+  absl::StatusOr<std::shared_ptr<device::DeviceStream>> stream = device_->RowStream(lane);
+  // What was enqueued here, and memory of this stream, come before what is enqueued there. Where
+  // that fails, this stream serves as well.
+  if (!stream.ok() || *stream == stream_ || !(*stream)->WaitFor(stream_.get()).ok()) return;
+  stream_ = *std::move(stream);
+}
+
 absl::Status DeviceRows::SetAside() {
   ASSIGN_OR_RETURN(fault_, device_->Allocate(sizeof(CoxFault)));
   ASSIGN_OR_RETURN(aside_.device, device_->Allocate(kAsideBytes));
@@ -113,6 +122,7 @@ absl::Status DeviceRows::TryReserve(int64_t rows) {
 
 // Doubles, so that each row is copied once in the mean; where there is no memory for that, less.
 absl::Status DeviceRows::Reserve(int64_t rows) {
+  Settle();
   RETURN_IF_ERROR(failed_);
   if (rows <= capacity()) return absl::OkStatus();
   RETURN_IF_ERROR(Synchronize());  // what earlier work has held may be what is wanted
@@ -190,59 +200,90 @@ void DeviceRows::Fail(absl::Status status) {
   lost_(failed_);
 }
 
-absl::StatusOr<Tensor> DeviceRows::Gather(absl::Span<const int64_t> rows, const Given& given) {
+absl::StatusOr<Tensor> DeviceRows::Gather(const Tensor& rows, Given given, RowBatch* later) {
   RETURN_IF_ERROR(failed_);
-  LetGo();
-  absl::StatusOr<Tensor> gathered = TryGather(rows, given);
-  if (absl::IsResourceExhausted(gathered.status())) {
+  const int64_t n = rows.num_elements();
+  const size_t row_bytes = static_cast<size_t>(plan_.width) * sizeof(float);
+  const size_t bytes = static_cast<size_t>(n) * row_bytes;
+  absl::StatusOr<Buffer> made = stream_->Allocate(bytes);
+  if (absl::IsResourceExhausted(made.status())) {
     // What earlier work has held may be what is wanted.
     RETURN_IF_ERROR(Synchronize());
-    gathered = TryGather(rows, given);
+    made = stream_->Allocate(bytes);
   }
-  if (!gathered.ok()) return Checked(gathered.status());
-  return gathered;
+  if (!made.ok()) return Checked(made.status());
+  RowBatch::Work work;
+  work.of = this;
+  work.rows = rows;
+  work.found = Tensor(DType::kF32, Shape{n, plan_.width}, *std::move(made));
+  work.given = std::move(given.at);
+  work.values = std::move(given.values);
+  work.bytes =
+      ListBytes(n) + ListBytes(Count(work.given)) + RoundUp(work.values.size() * sizeof(float));
+  Tensor found = work.found;
+  if (n == 0) return found;
+  RETURN_IF_ERROR(Hand(std::move(work), later));
+  return found;
 }
 
-absl::StatusOr<Tensor> DeviceRows::TryGather(absl::Span<const int64_t> rows, const Given& given) {
-  const int64_t n = Count(rows);
-  const size_t row_bytes = static_cast<size_t>(plan_.width) * sizeof(float);
-  ASSIGN_OR_RETURN(Buffer made, stream_->Allocate(static_cast<size_t>(n) * row_bytes));
-  Tensor gathered(DType::kF32, Shape{n, plan_.width}, std::move(made));
-  if (n == 0) return gathered;
-  ASSIGN_OR_RETURN(const device::DeviceOp* op, GatherOp(0, row_bytes));
-  const size_t list = ListBytes(n), at = ListBytes(Count(given.at));
-  const size_t values = given.values.size() * sizeof(float);
-  ASSIGN_OR_RETURN(const Slab slab, Allocate(list + at + values));
-  char* const host = static_cast<char*>(slab.host.data());
-  std::memcpy(host, rows.data(), rows.size() * sizeof(int64_t));
-  if (values > 0) {
-    std::memcpy(host + list, given.at.data(), given.at.size() * sizeof(int64_t));
-    std::memcpy(host + list + at, given.values.data(), values);
+absl::Status DeviceRows::Hand(RowBatch::Work work, RowBatch* later) {
+  if (waits_in_ != later) Settle();
+  RowBatch now;
+  (later == nullptr ? &now : later)->Add(std::move(work));
+  return now.Run();
+}
+
+void DeviceRows::Settle() {
+  // An error of look-ups is for those who wait for them.
+  if (waits_in_ != nullptr) waits_in_->status_.Update(waits_in_->Run());
+}
+
+void DeviceRows::Fill(const RowBatch::Work& work, char* host) const {
+  const auto put = [&host](const void* from, size_t bytes, size_t room) {
+    if (bytes > 0) std::memcpy(host, from, bytes);
+    host += room;
+  };
+  const int64_t n = work.rows.num_elements();
+  if (work.is_update()) put(work.rule.data(), work.rule.size() * sizeof(float), kAlignment);
+  put(work.rows.raw(), work.rows.bytes(), ListBytes(n));
+  put(work.given.data(), work.given.size() * sizeof(int64_t), ListBytes(Count(work.given)));
+  put(work.values.data(), work.values.size() * sizeof(float), 0);
+  if (work.is_update() && work.gradient.device() == Device{}) {
+    put(work.gradient.raw(), work.gradient.bytes(), 0);
   }
-  const absl::Status copied = stream_->CopyToDevice(slab.device, slab.host);
-  Keep({slab.host});
-  RETURN_IF_ERROR(copied);
-  const Tensor inputs[] = {block_, ListIn(slab.device, n)};
-  RETURN_IF_ERROR(Run(*op, inputs, gathered));
-  if (values == 0) return gathered;
+}
+
+absl::Status DeviceRows::Enqueue(const RowBatch::Work& work, const Buffer& there) {
+  RETURN_IF_ERROR(failed_);
+  if (work.is_update()) return EnqueueApply(work.rows, work.gradient, work.rule.size(), there);
+  ASSIGN_OR_RETURN(const device::DeviceOp* op,
+                   GatherOp(0, static_cast<size_t>(plan_.width) * sizeof(float)));
+  const Tensor inputs[] = {block_, ListIn(there, work.rows.num_elements())};
+  return Run(*op, inputs, work.found);
+}
+
+absl::Status DeviceRows::EnqueueGiven(const RowBatch::Work& work, const Buffer& there) {
+  if (work.values.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(failed_);
   if (give_ == nullptr) {
     ASSIGN_OR_RETURN(give_, MakeOp("BlockScatter", plan_.width,
                                    {{DType::kI64, Shape{kUnknownDim}},
                                     {DType::kF32, Shape{kUnknownDim, plan_.width}}},
                                    {{"offset", int64_t{0}}}));
   }
-  const Tensor gives[] = {gathered, ListIn(slab.device.Slice(list, at), Count(given.at)),
-                          Tensor(DType::kF32, Shape{Count(given.at), plan_.width},
-                                 slab.device.Slice(list + at, values))};
-  RETURN_IF_ERROR(Run(*give_, gives, gathered));
-  return gathered;
+  const int64_t n = Count(work.given);
+  const size_t list = ListBytes(work.rows.num_elements()), at = ListBytes(n);
+  const Tensor inputs[] = {work.found, ListIn(there.Slice(list, at), n),
+                           Tensor(DType::kF32, Shape{n, plan_.width},
+                                  there.Slice(list + at, work.values.size() * sizeof(float)))};
+  return Run(*give_, inputs, work.found);
 }
 
-absl::StatusOr<Tensor> DeviceRows::GatherToHost(absl::Span<const int64_t> rows) {
-  const int64_t n = Count(rows);
+absl::StatusOr<Tensor> DeviceRows::GatherToHost(const Tensor& rows) {
+  const int64_t n = rows.num_elements();
   if (n == 0) return Tensor(DType::kF32, Shape{n, plan_.width});
   const absl::StatusOr<Tensor> gathered = Gather(rows);
-  if (absl::IsResourceExhausted(gathered.status())) return ReadToHost(rows);
+  if (absl::IsResourceExhausted(gathered.status())) return ReadToHost(rows.values<int64_t>());
   RETURN_IF_ERROR(gathered.status());
   ASSIGN_OR_RETURN(const Buffer host, device_->pinned()->Allocate(gathered->bytes()));
   absl::Status status = stream_->CopyToHost(host, gathered->buffer());
@@ -261,6 +302,7 @@ absl::StatusOr<Tensor> DeviceRows::ReadToHost(absl::Span<const int64_t> rows) {
 
 absl::Status DeviceRows::InPieces(absl::Span<const int64_t> rows, size_t bytes,
                                   absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> run) {
+  Settle();
   RETURN_IF_ERROR(failed_);
   const size_t most = (kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t));
   COX_CHECK(most > 0, "rows of ", bytes, " bytes in pieces");
@@ -321,6 +363,7 @@ absl::Status DeviceRows::Write(absl::Span<const int64_t> rows, size_t offset, si
 }
 
 void DeviceRows::Begin(absl::Span<const int64_t> rows, const char* from) {
+  Settle();
   if (rows.empty() || !failed_.ok()) return;
   LetGo();
   absl::Status status = Reserve(*std::max_element(rows.begin(), rows.end()) + 1);
@@ -341,74 +384,76 @@ void DeviceRows::Begin(absl::Span<const int64_t> rows, const char* from) {
 // The rule's numbers, the list, and the gradient where it has to be brought.
 size_t DeviceRows::ApplyBytes(int64_t rows, bool with_gradient) const {
   const size_t gradient = static_cast<size_t>(rows * plan_.width) * sizeof(float);
-  return kAlignment + ListBytes(rows) + (with_gradient ? gradient : 0);
+  return kAlignment + ListBytes(rows) + (with_gradient ? RoundUp(gradient) : 0);
 }
 
-absl::Status DeviceRows::TryApply(absl::Span<const int64_t> rows, const Tensor& gradient,
-                                  absl::Span<const float> rule, const Slab& slab) {
-  const int64_t n = Count(rows);
+absl::Status DeviceRows::EnqueueApply(const Tensor& rows, const Tensor& gradient, size_t numbers,
+                                      const Buffer& there) {
+  const int64_t n = rows.num_elements();
   const size_t list = kAlignment, values = list + ListBytes(n);
-  const bool from_host = gradient.device() == Device{};
-  char* const host = static_cast<char*>(slab.host.data());
-  std::memcpy(host, rule.data(), rule.size() * sizeof(float));
-  std::memcpy(host + list, rows.data(), rows.size() * sizeof(int64_t));
-  if (from_host) std::memcpy(host + values, gradient.raw(), gradient.bytes());
-  const size_t brought = values + (from_host ? gradient.bytes() : 0);
-  RETURN_IF_ERROR(
-      stream_->CopyToDevice(slab.device.Slice(0, brought), slab.host.Slice(0, brought)));
-  Tensor there = gradient;
+  Tensor here = gradient;
   if (gradient.device() != device()) {
-    const Buffer place = slab.device.Slice(values, gradient.bytes());
-    there = Tensor(DType::kF32, gradient.shape(), place);
-    if (!from_host) {
+    const Buffer place = there.Slice(values, gradient.bytes());
+    here = Tensor(DType::kF32, gradient.shape(), place);
+    if (gradient.device() != Device{}) {
       RETURN_IF_ERROR(stream_->CopyOnDevice(place, gradient.buffer().Slice(0, gradient.bytes())));
     }
   }
-  const auto numbers = static_cast<int64_t>(rule.size());
-  const Tensor inputs[] = {
-      block_, ListIn(slab.device.Slice(list, ListBytes(n)), n), std::move(there),
-      Tensor(DType::kF32, Shape{numbers}, slab.device.Slice(0, rule.size() * sizeof(float)))};
+  const Tensor inputs[] = {block_, ListIn(there.Slice(list, ListBytes(n)), n), std::move(here),
+                           Tensor(DType::kF32, Shape{static_cast<int64_t>(numbers)},
+                                  there.Slice(0, numbers * sizeof(float)))};
   return Run(*apply_, inputs, block_);
 }
 
-void DeviceRows::Apply(absl::Span<const int64_t> rows, const Tensor& gradient,
-                       absl::Span<const float> rule) {
-  if (rows.empty() || !failed_.ok()) return;
-  LetGo();
-  absl::StatusOr<Slab> slab = Allocate(ApplyBytes(Count(rows), gradient.device() != device()));
-  absl::Status status = slab.status();
-  if (status.ok()) {
-    status = TryApply(rows, gradient, rule, *slab);
-    std::vector<Buffer> used = {slab->host};
-    if (gradient.device() != Device{}) used.push_back(gradient.buffer());
-    Keep(std::move(used));
-  }
-  if (absl::IsResourceExhausted(status)) {
-    status = Synchronize();
-    status.Update(ApplyInPieces(rows, gradient, rule));
-  }
-  // The rest was checked, so it is the device; and the ledger has the update already.
-  if (!status.ok()) Fail(std::move(status));
+void DeviceRows::Apply(const Tensor& rows, const Tensor& gradient, std::vector<float> rule,
+                       RowBatch* later) {
+  if (rows.num_elements() == 0 || !failed_.ok()) return;
+  RowBatch::Work work;
+  work.of = this;
+  work.rows = rows;
+  work.gradient = gradient;
+  work.rule = std::move(rule);
+  work.bytes = ApplyBytes(rows.num_elements(), gradient.device() != device());
+  Hand(std::move(work), later).IgnoreError();  // an update has none
 }
 
-absl::Status DeviceRows::ApplyInPieces(absl::Span<const int64_t> rows, const Tensor& gradient,
-                                       absl::Span<const float> rule) {
+// The rest was checked, so it is the device; and the ledger has the update already.
+void DeviceRows::OnUpdateNotEnqueued(const RowBatch::Work& work, absl::Status why) {
+  if (!failed_.ok()) return;
+  if (absl::IsResourceExhausted(why)) {
+    why = Synchronize();
+    why.Update(ApplyInPieces(work));
+  }
+  if (!why.ok()) Fail(std::move(why));
+}
+
+absl::Status DeviceRows::ApplyInPieces(const RowBatch::Work& work) {
   int64_t most = 1;
   while (ApplyBytes(2 * most, /*with_gradient=*/true) <= kAsideBytes) most *= 2;
   const size_t row_bytes = static_cast<size_t>(plan_.width) * sizeof(float);
-  for (size_t begin = 0; begin < rows.size();) {
-    const size_t n = std::min(rows.size() - begin, static_cast<size_t>(most));
-    const Tensor piece(DType::kF32, Shape{static_cast<int64_t>(n), plan_.width},
-                       gradient.buffer().Slice(begin * row_bytes, n * row_bytes));
-    absl::Status status = TryApply(rows.subspan(begin, n), piece, rule, aside_);
+  const int64_t count = work.rows.num_elements();
+  for (int64_t begin = 0; begin < count; begin += most) {
+    const int64_t n = std::min(count - begin, most);
+    const auto at = static_cast<size_t>(begin), rows = static_cast<size_t>(n);
+    RowBatch::Work piece;
+    piece.rows = Tensor(DType::kI64, Shape{n},
+                        work.rows.buffer().Slice(at * sizeof(int64_t), rows * sizeof(int64_t)));
+    piece.gradient = Tensor(DType::kF32, Shape{n, plan_.width},
+                            work.gradient.buffer().Slice(at * row_bytes, rows * row_bytes));
+    piece.rule = work.rule;
+    Fill(piece, static_cast<char*>(aside_.host.data()));
+    const size_t bytes = ApplyBytes(n, piece.gradient.device() == Device{});
+    absl::Status status =
+        stream_->CopyToDevice(aside_.device.Slice(0, bytes), aside_.host.Slice(0, bytes));
+    if (status.ok()) status = Enqueue(piece, aside_.device);
     status.Update(Synchronize());
     RETURN_IF_ERROR(status);
-    begin += n;
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<Tensor> DeviceRows::Select(const Tensor& gradient, absl::Span<const int64_t> rows) {
+  Settle();
   RETURN_IF_ERROR(failed_);
   LetGo();
   absl::StatusOr<Tensor> selected = TrySelect(gradient, rows);

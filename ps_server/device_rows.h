@@ -30,6 +30,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "coxswain/tensor.h"
+#include "ps_server/row_batch.h"
 #include "runtime/device/device_runtime.h"
 #include "runtime/graph/op.h"
 
@@ -68,16 +69,23 @@ class DeviceRows {
   // grow. Errors: ResourceExhausted, then nothing has changed; those of the device.
   absl::Status Reserve(int64_t rows);
 
+  // Work of this shard runs in this lane from now on, and is enqueued on that lane's row stream,
+  // where it can be started together with that of other shards.
+  void SetLane(int lane);
+
   // Rows of a result that are not of the block: their numbers in it, and f32 [n, width].
   struct Given {
-    absl::Span<const int64_t> at;
-    absl::Span<const float> values;
+    std::vector<int64_t> at;
+    std::vector<float> values;
   };
-  // Weights of these rows, f32 [n, width], in the device's memory, for streams that wait for the
-  // row streams. Waits only where memory is short. The rows of all functions are within the block.
-  absl::StatusOr<Tensor> Gather(absl::Span<const int64_t> rows, const Given& given = {});
+  // Weights of these rows (i64 [n] in host memory, which must not change), f32 [n, width], in the
+  // device's memory, for streams that wait for the row streams. Waits only where memory is short.
+  // The rows of all functions are within the block. With `later`, once that has run, and as the
+  // rows are now. Errors: those of the device; ResourceExhausted.
+  absl::StatusOr<Tensor> Gather(const Tensor& rows, Given given, RowBatch* later = nullptr);
+  absl::StatusOr<Tensor> Gather(const Tensor& rows) { return Gather(rows, Given()); }
   // The same in host memory.
-  absl::StatusOr<Tensor> GatherToHost(absl::Span<const int64_t> rows);
+  absl::StatusOr<Tensor> GatherToHost(const Tensor& rows);
 
   // Of each row `bytes` bytes from `offset` on, both multiples of 4, one after the other. Waits.
   absl::Status Read(absl::Span<const int64_t> rows, size_t offset, size_t bytes, char* to);
@@ -88,14 +96,18 @@ class DeviceRows {
   void Begin(absl::Span<const int64_t> rows, const char* from);
 
   // The optimizer's rule, of which these are the numbers, for the gradients f32 [n, width] of rows
-  // that differ: in host memory, or in that of a GPU, where they are complete. Waits only where
-  // memory is short.
-  void Apply(absl::Span<const int64_t> rows, const Tensor& gradient, absl::Span<const float> rule);
+  // (as those of Gather) that differ: in host memory, or in that of a GPU, where they are complete.
+  // Waits only where memory is short. With `later`, when that runs, or before anything else is done
+  // with the rows.
+  void Apply(const Tensor& rows, const Tensor& gradient, std::vector<float> rule,
+             RowBatch* later = nullptr);
   // These rows of such a gradient in the memory of a GPU, for Apply: there, or on the host where
   // memory is short. Errors: those of the device.
   absl::StatusOr<Tensor> Select(const Tensor& gradient, absl::Span<const int64_t> rows);
 
  private:
+  friend class RowBatch;
+
   // What work that was enqueued still uses.
   struct InFlight {
     std::vector<Buffer> buffers;
@@ -114,7 +126,6 @@ class DeviceRows {
   absl::Status TryReserve(int64_t rows);
   // In pieces.
   absl::StatusOr<Tensor> ReadToHost(absl::Span<const int64_t> rows);
-  absl::StatusOr<Tensor> TryGather(absl::Span<const int64_t> rows, const Given& given);
   absl::StatusOr<Tensor> TrySelect(const Tensor& gradient, absl::Span<const int64_t> rows);
   absl::StatusOr<Tensor> SelectToHost(const Tensor& gradient, absl::Span<const int64_t> rows);
   // Its first input is a block with rows of so many columns.
@@ -131,10 +142,19 @@ class DeviceRows {
   // Both through memory that holds the list of rows and what is brought.
   absl::Status TryWrite(absl::Span<const int64_t> rows, size_t offset, size_t bytes,
                         const char* from, const Slab& slab);
-  absl::Status TryApply(absl::Span<const int64_t> rows, const Tensor& gradient,
-                        absl::Span<const float> rule, const Slab& slab);
-  absl::Status ApplyInPieces(absl::Span<const int64_t> rows, const Tensor& gradient,
-                             absl::Span<const float> rule);
+  // Adds it to `later`, or runs it now.
+  absl::Status Hand(RowBatch::Work work, RowBatch* later);
+  // Runs what waits of these rows: it comes before what is done with them at once.
+  void Settle();
+  // Puts what the work brings into the host's side of a slab.
+  void Fill(const RowBatch::Work& work, char* host) const;
+  // `there`: the same on the device.
+  absl::Status Enqueue(const RowBatch::Work& work, const Buffer& there);
+  absl::Status EnqueueGiven(const RowBatch::Work& work, const Buffer& there);
+  absl::Status EnqueueApply(const Tensor& rows, const Tensor& gradient, size_t numbers,
+                            const Buffer& there);
+  void OnUpdateNotEnqueued(const RowBatch::Work& work, absl::Status why);
+  absl::Status ApplyInPieces(const RowBatch::Work& work);
   size_t ApplyBytes(int64_t rows, bool with_gradient) const;
   absl::Status Run(const device::DeviceOp& op, absl::Span<const Tensor> inputs,
                    const Tensor& output);
@@ -148,7 +168,7 @@ class DeviceRows {
   void Fail(absl::Status status);
 
   const std::shared_ptr<device::DeviceRuntime> device_;
-  const std::shared_ptr<device::DeviceStream> stream_;
+  std::shared_ptr<device::DeviceStream> stream_;
   const graph::OpRegistry* const registry_;
   const Plan plan_;
   const Lost lost_;
@@ -163,6 +183,7 @@ class DeviceRows {
   // By offset and bytes.
   std::map<std::pair<size_t, size_t>, std::unique_ptr<device::DeviceOp>> gathers_, scatters_;
   std::deque<InFlight> in_flight_;
+  RowBatch* waits_in_ = nullptr;  // which has work of these rows
 };
 
 // The GPUs of a PS, for its shards. Thread-safe. Must outlive them.

@@ -339,6 +339,7 @@ absl::StatusOr<std::vector<Tensor>> PsFrame::RunFunction(const Segment& of,
   trace::TraceScope run(trace, trace::SpanKind::kGather, request.closure, request.step);
   ASSIGN_OR_RETURN(std::vector<Tensor> results,
                    WithinMemory([&] { return function.Run(std::move(arguments), options); }));
+  RETURN_IF_ERROR(transaction.FinishReads());
   if (results.empty()) run.set_kind(trace::SpanKind::kStage);
   run.End();
   trace::TraceScope apply(results.empty() ? trace : nullptr,

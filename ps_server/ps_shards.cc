@@ -147,6 +147,7 @@ void PsService::AddShard(LoadedShard added) {
     }
     index = static_cast<int>(std::min_element(load.begin(), load.end()) - load.begin());
   }
+  added.shard->SetLane(index);
   shards_[shard.id()] = {index, shard.memory_bytes(), shard.spec().SerializeAsString()};
   Lane* const lane = frames_.lanes[static_cast<size_t>(index)].get();
   lane->Post([lane, added = std::move(added)]() mutable {

@@ -69,6 +69,8 @@ class Shard {
   int parts() const { return static_cast<int>(plan_.parts.size()); }
   const PartPlan& plan() const { return plan_; }
   const ShardPart& part(int part) const { return plan_.parts[static_cast<size_t>(part)]; }
+  // It is in this lane from now on.
+  void SetLane(int lane);
   // Memory of weights and slots, including padding, on the host and the device.
   int64_t memory_bytes() const;
   // The GPU that has weights and slots; the CPU.
@@ -85,8 +87,9 @@ class Shard {
   // In a hash table, an id without a row reads its initial value, and gets no row. Errors:
   // InvalidArgument for ids of another dtype or rank, out of range, or above kMaxReadBytes.
   absl::StatusOr<Tensor> Gather(const Tensor& ids) const;
-  // The same in the memory of the GPU that has the rows, see DeviceRows::Gather. Only there.
-  absl::StatusOr<Tensor> GatherOnDevice(const Tensor& ids) const;
+  // The same in the memory of the GPU that has the rows, and `later`, see DeviceRows::Gather. Only
+  // there.
+  absl::StatusOr<Tensor> GatherOnDevice(const Tensor& ids, RowBatch* later = nullptr) const;
 
   // A copy of rows [begin, begin + n) of a part: [n, row...], or [n] for a part of one value per
   // row; for a scalar [1]. Errors: InvalidArgument for rows or a part out of range, or above
@@ -142,9 +145,10 @@ class Shard {
   // Applies validated updates of one segment in order and counts them as one update of the shard.
   // Of a row that several of them name, the first says whether it had changed. Nothing is returned
   // of dense variables. Without what Prepare returned it takes memory on its way, and a shortage is
-  // the end of the process.
+  // the end of the process. With `later`, rows in the memory of a GPU change when that runs, or
+  // before anything else is done with them.
   NamedRows ApplySegment(absl::Span<const graph::Update* const> updates, const UpdateTime& time,
-                         Memory memory = {}) noexcept;
+                         Memory memory = {}, RowBatch* later = nullptr) noexcept;
 
   // Segments applied since the variable was created: the number of steps, if every closure updates
   // every shard once a step.
@@ -171,10 +175,11 @@ class Shard {
                                                      RowDevices* devices);
 
   // Of an update with gradients: its number, how late it is, and by what its learning rate is
-  // multiplied.
+  // multiplied. Of rows in the memory of a GPU, with what it may be started.
   struct Numbers {
     int64_t t = 0, staleness = 0;
     double rate = 1;
+    RowBatch* later = nullptr;
   };
 
   // Rows in the memory of a GPU (shard_device.cc).
@@ -239,7 +244,7 @@ class Shard {
 
   // Hash tables. The places of ids; any place for those without a row, which are `missing`.
   struct FoundPlaces {
-    std::vector<int64_t> places;
+    Tensor places;                 // i64 [n]
     std::vector<int64_t> missing;  // numbers in the list
   };
   FoundPlaces FindPlaces(absl::Span<const int64_t> ids) const;

@@ -156,23 +156,29 @@ void Shard::BeginRowsOnGpu(const std::vector<HashRows::NewRow>& made) {
   }
 }
 
-absl::StatusOr<Tensor> Shard::GatherOnDevice(const Tensor& ids) const {
+void Shard::SetLane(int lane) {
+  if (gpu_ != nullptr) gpu_->SetLane(lane);
+}
+
+absl::StatusOr<Tensor> Shard::GatherOnDevice(const Tensor& ids, RowBatch* later) const {
   COX_CHECK(gpu_ != nullptr, "rows that are on the host are wanted on a device");
   RETURN_IF_ERROR(CheckIdTensor(ids));
   const absl::Span<const int64_t> list = ids.values<int64_t>();
   const Shape shape = layout_.RowsShape(ids.num_elements());
   if (hash_ == nullptr) {
-    ASSIGN_OR_RETURN(const Tensor rows, gpu_->Gather(list));
+    ASSIGN_OR_RETURN(const Tensor rows, gpu_->Gather(ids, {}, later));
     return rows.Reshaped(shape);
   }
   const size_t width = static_cast<size_t>(layout_.row_elements());
-  const FoundPlaces found = FindPlaces(list);
+  FoundPlaces found = FindPlaces(list);
   std::vector<float> initial(found.missing.size() * width);
   for (size_t i = 0; i < found.missing.size(); ++i) {
     FillInitial(list[static_cast<size_t>(found.missing[i])],
                 absl::MakeSpan(initial).subspan(i * width, width));
   }
-  ASSIGN_OR_RETURN(const Tensor rows, gpu_->Gather(found.places, {found.missing, initial}));
+  ASSIGN_OR_RETURN(
+      const Tensor rows,
+      gpu_->Gather(found.places, {std::move(found.missing), std::move(initial)}, later));
   return rows.Reshaped(shape);
 }
 
@@ -180,7 +186,7 @@ absl::StatusOr<Tensor> Shard::GatherFromGpu(const Tensor& ids) const {
   const absl::Span<const int64_t> list = ids.values<int64_t>();
   const Shape shape = layout_.RowsShape(ids.num_elements());
   if (hash_ == nullptr) {
-    ASSIGN_OR_RETURN(const Tensor rows, gpu_->GatherToHost(list));
+    ASSIGN_OR_RETURN(const Tensor rows, gpu_->GatherToHost(ids));
     return rows.Reshaped(shape);
   }
   const int64_t width = layout_.row_elements();
@@ -229,17 +235,19 @@ absl::Status Shard::CheckGpuUpdate(const graph::Update& update) const {
 // those of one go must differ. Whether any comes twice is seen where they are marked as touched; it
 // may also have been an earlier update of the segment.
 int64_t Shard::ApplyOnGpu(const graph::Update& update, const Numbers& at) {
-  absl::Span<const int64_t> rows = update.ids.values<int64_t>();
+  const absl::Span<const int64_t> rows = update.ids.values<int64_t>();
   const Marked marked = Mark(Place(touched_), rows, applied_ + 1, applied_ - at.staleness);
   const std::vector<float> rule = optimizer_.RuleNumbers(at.t, at.staleness, update.rate);
   const size_t row_bytes = static_cast<size_t>(layout_.row_elements()) * sizeof(float);
-  size_t begin = 0;
-  while (!rows.empty()) {
-    const size_t n = marked.again ? EndOfDistinct(rows) : rows.size();
-    const Tensor gradient(DType::kF32, Shape{static_cast<int64_t>(n), layout_.row_elements()},
+  for (size_t begin = 0; begin < rows.size();) {
+    const size_t left = rows.size() - begin;
+    const size_t n = marked.again ? EndOfDistinct(rows.subspan(begin)) : left;
+    const auto count = static_cast<int64_t>(n);
+    const Tensor list(DType::kI64, Shape{count},
+                      update.ids.buffer().Slice(begin * sizeof(int64_t), n * sizeof(int64_t)));
+    const Tensor gradient(DType::kF32, Shape{count, layout_.row_elements()},
                           update.values.buffer().Slice(begin * row_bytes, n * row_bytes));
-    gpu_->Apply(rows.subspan(0, n), gradient, rule);
-    rows.remove_prefix(n);
+    gpu_->Apply(list, gradient, rule, at.later);
     begin += n;
   }
   return marked.changed;

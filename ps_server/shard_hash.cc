@@ -73,13 +73,14 @@ void Shard::FillInitial(int64_t id, absl::Span<float> weights) const {
 }
 
 Shard::FoundPlaces Shard::FindPlaces(absl::Span<const int64_t> ids) const {
-  FoundPlaces found;
-  found.places.resize(ids.size());
-  hash_->Find(ids.data(), static_cast<int64_t>(ids.size()), found.places.data());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (found.places[i] >= 0) continue;
-    found.missing.push_back(static_cast<int64_t>(i));
-    found.places[i] = 0;
+  const auto n = static_cast<int64_t>(ids.size());
+  FoundPlaces found{Tensor(DType::kI64, Shape{n}), {}};
+  int64_t* const places = found.places.mutable_data<int64_t>();
+  hash_->Find(ids.data(), n, places);
+  for (int64_t i = 0; i < n; ++i) {
+    if (places[i] >= 0) continue;
+    found.missing.push_back(i);
+    places[i] = 0;
   }
   return found;
 }
@@ -88,7 +89,7 @@ void Shard::GatherIds(absl::Span<const int64_t> ids, int part_index, float* to) 
   const auto n = static_cast<int64_t>(ids.size());
   const int64_t width = layout_.row_elements();
   const FoundPlaces found = FindPlaces(ids);
-  const int64_t* const place = found.places.data();
+  const int64_t* const place = found.places.data<int64_t>();
   const PartPlace from = Place(part_index);
   if (rows() > 0 && part(part_index).dtype == DType::kBF16) {
     GatherBf16Rows(from.data, from.stride, width, place, n, to);

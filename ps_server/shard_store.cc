@@ -185,6 +185,7 @@ ShardStore::AppliedStep ShardStore::ApplyAsOne(const SyncSteps::Ready& ready,
   }
   const int64_t divisor = ready.step.mean ? ready.step.count : 1;
   const uint64_t seed = ready.of.empty() ? 0 : ready.of.begin()->second.seed;
+  RowBatch on_gpu;
   for (const auto& [id, by_key] : by_shard) {
     const auto found = shards_.find(id);
     if (found == shards_.end()) continue;  // removed: its updates are dropped
@@ -209,10 +210,12 @@ ShardStore::AppliedStep ShardStore::ApplyAsOne(const SyncSteps::Ready& ready,
       late = std::max(late, entry->shard->applied() - read->second);
     }
     if (seen) done.staleness = std::max(done.staleness, late);
-    const Shard::NamedRows rows = entry->shard->ApplySegment(all, {seed, 0, seconds, late});
+    const Shard::NamedRows rows =
+        entry->shard->ApplySegment(all, {seed, 0, seconds, late}, {}, &on_gpu);
     if (seen) entry->staleness.AddRows(rows.all, rows.changed);
     entry->pushed += IdsIn(all);
   }
+  on_gpu.Run().IgnoreError();  // updates have none
   for (const auto& [closure, contribution] : ready.of) {
     for (const graph::Update& update : contribution.updates) {
       const auto found = shards_.find(update.shard);
@@ -294,7 +297,7 @@ absl::StatusOr<Tensor> SegmentTransaction::Gather(ShardId shard, const Tensor& i
 absl::StatusOr<Tensor> SegmentTransaction::GatherForDevice(ShardId shard, const Tensor& ids) {
   ASSIGN_OR_RETURN(const std::shared_ptr<ShardStore::Entry> found, FindEntry(shard));
   if (rows_on_ == Device{} || found->shard->rows_on() != rows_on_) return Gather(shard, ids);
-  absl::StatusOr<Tensor> rows = found->shard->GatherOnDevice(ids);
+  absl::StatusOr<Tensor> rows = found->shard->GatherOnDevice(ids, &look_ups_);
   if (rows.ok()) {
     found->pulled += ids.num_elements();
     NoteRead(shard, ids, *rows, found.get());
@@ -363,6 +366,7 @@ CommitResult SegmentTransaction::Commit(const ClosureStep& of) {
     std::stable_sort(staged.begin(), staged.end(), by_shard);
   }
   Updates updates;
+  RowBatch on_gpu;
   for (size_t begin = 0, end = 0; begin < staged.size(); begin = end) {
     const std::shared_ptr<ShardStore::Entry>& entry = staged[begin].entry;
     const ShardId id = staged[begin].update.shard;
@@ -397,7 +401,7 @@ CommitResult SegmentTransaction::Commit(const ClosureStep& of) {
         return;
       }
       const Shard::NamedRows rows = entry->shard->ApplySegment(
-          updates, {of.seed, of.step, of.seconds, late}, *std::move(memory));
+          updates, {of.seed, of.step, of.seconds, late}, *std::move(memory), &on_gpu);
       entry->pushed += IdsIn(updates);
       ++result.applied;
       if (read && AnyGradient(updates)) {
@@ -407,6 +411,7 @@ CommitResult SegmentTransaction::Commit(const ClosureStep& of) {
       }
     }();
   }
+  on_gpu.Run().IgnoreError();  // updates have none
   return result;
 }
 

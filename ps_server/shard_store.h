@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "protos/variable.pb.h"
 #include "ps_server/fetched_numbers.h"
+#include "ps_server/row_batch.h"
 #include "ps_server/shard.h"
 #include "ps_server/shard_snapshot.h"
 #include "ps_server/staleness.h"
@@ -167,6 +168,9 @@ class SegmentTransaction : public graph::VariableAccess {
   absl::StatusOr<Tensor> Read(ShardId shard) override;
   absl::StatusOr<Tensor> Gather(ShardId shard, const Tensor& ids) override;
   absl::StatusOr<Tensor> GatherForDevice(ShardId shard, const Tensor& ids) override;
+  // After the reads: rows that GatherForDevice returned in the memory of a GPU have their values
+  // then, for streams that wait for the row streams. Errors: those of DeviceRows::Gather.
+  absl::Status FinishReads() { return look_ups_.Run(); }
   absl::StatusOr<Tensor> ReadAverages(ShardId shard) override;
   absl::StatusOr<Tensor> GatherAverages(ShardId shard, const Tensor& ids) override;
   // Checks the update completely and keeps it. After an error the segment must be dropped as a
@@ -211,6 +215,7 @@ class SegmentTransaction : public graph::VariableAccess {
   std::vector<Staged> staged_;
   bool failed_ = false;
   Device rows_on_;
+  RowBatch look_ups_;
   ReadStamp stamp_;
   const std::vector<ShardId>* updated_ = nullptr;  // null: nothing is counted
 };

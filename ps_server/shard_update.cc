@@ -73,10 +73,11 @@ absl::Status Shard::Validate(const graph::Update& update) const {
 }
 
 Shard::NamedRows Shard::ApplySegment(absl::Span<const graph::Update* const> updates,
-                                     const UpdateTime& time, Memory memory) noexcept {
+                                     const UpdateTime& time, Memory memory,
+                                     RowBatch* later) noexcept {
   const bool gradient = std::any_of(updates.begin(), updates.end(),
                                     [](const graph::Update* u) { return IsGradient(u->kind); });
-  const Numbers at{.t = gradient_steps_ + 1, .staleness = time.staleness};
+  const Numbers at{.t = gradient_steps_ + 1, .staleness = time.staleness, .later = later};
   absl::InlinedVector<Named, 2> changed;
   NamedRows gradient_rows;
   for (size_t i = 0; i < updates.size(); ++i) {

@@ -49,6 +49,9 @@ void ReleaseOn(CoxStream* stream, void* memory);
 Status FillZero(CoxStream* stream, void* memory, size_t bytes);
 Status CopyOnDevice(CoxStream* stream, void* to, const void* from, size_t bytes);
 
+// copy_on_device of the table, in copy.cu.
+Status CopyWithinDevice(CoxStream* stream, void* to, const void* from, size_t bytes);
+
 // Memory for what is enqueued until this goes.
 class Scratch {
  public:

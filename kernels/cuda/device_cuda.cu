@@ -321,6 +321,14 @@ int32_t CopyToHost(CoxStream* stream, void* host, const void* device_memory, siz
 
 int32_t TableCopyOnDevice(CoxStream* stream, void* to, const void* from, size_t bytes,
                           CoxError* error) {
+  return Guarded(error, [&] {
+    COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    return CopyWithinDevice(stream, to, from, bytes);
+  });
+}
+
+int32_t CopyFromDevice(CoxStream* stream, void* to, const void* from, size_t bytes,
+                       CoxError* error) {
   // Addresses say which device they are on.
   return CopyAsync(stream, to, from, bytes, cudaMemcpyDefault, error);
 }
@@ -471,6 +479,7 @@ void FillDeviceTable(CoxDeviceApi* table) {
   table->copy_to_device = CopyToDevice;
   table->copy_to_host = CopyToHost;
   table->copy_on_device = TableCopyOnDevice;
+  table->copy_from_device = CopyFromDevice;
   table->fill_zero = TableFillZero;
   table->notify = NotifyWhenReached;
   table->synchronize = Synchronize;

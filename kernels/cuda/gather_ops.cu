@@ -1,4 +1,5 @@
 // Gather: rows by index, of any dtype. SegmentSumLike: sums of rows by index; f32, f64.
+#include "kernels/cuda/joined.h"
 #include "kernels/cuda/op_list.h"
 #include "kernels/cuda/segment_sum.h"
 
@@ -19,16 +20,13 @@ struct GatherOp {
   }
 };
 
-struct alignas(16) Piece {
-  uint64_t low, high;
-};
-
 template <typename T, typename Id>
 Status GatherPieces(const Run& run, int64_t row_bytes) {
   const CoxTensor &params = run.input(0), &ids = run.input(1), &out = run.output(0);
   const int64_t width = row_bytes / static_cast<int64_t>(sizeof(T));
   const GatherOp<T, Id> gather{Data<T>(params), IndicesOf<Id>(run, 1, params.dims[0]), width};
-  return FillElements(run.queue(), Data<T>(out), Elements(ids) * width, gather);
+  return FillJoined(run.stream(), Data<T>(out), Elements(ids) * width, gather,
+                    {{All(params), All(ids)}, All(out)});
 }
 
 bool Suits(const CoxTensor& t, int64_t row_bytes, size_t piece) {
@@ -154,7 +152,8 @@ Status RunSegmentSum(const Run& run) {
 
 void AddGatherOps(OpTable* table) {
   table->Add("Gather", AllTypes(), RunGather);
-  table->AddPending("SegmentSumLike", Floats(), RunSegmentSum);
+  table->Add("SegmentSumLike", Floats(), RunSegmentSum);
+  table->SetPending({"Gather", "SegmentSumLike"});
 }
 
 }  // namespace coxswain::cuda

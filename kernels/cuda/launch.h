@@ -136,7 +136,8 @@ COX_DEVICE bool AtomicClaim(int32_t* value, int32_t wanted) {
 }
 
 template <typename Kernel>
-__global__ void __launch_bounds__(kThreads) RunBlocks(const Kernel kernel, int64_t items) {
+__global__ void __launch_bounds__(kThreads)
+    RunBlocks(const __grid_constant__ Kernel kernel, int64_t items) {
   for (int64_t item = blockIdx.x; item < items; item += gridDim.x) kernel(Block(), item);
 }
 
@@ -158,6 +159,8 @@ Status LaunchBlocks(const Queue& queue, int64_t items, size_t shared_bytes, cons
 
 // Whether the threads of a block run from the last to the first: no result may depend on it.
 inline std::atomic<bool> backwards{false};
+// Kernels that were started.
+inline std::atomic<int64_t> launches{0};
 
 class Block {
  public:
@@ -224,6 +227,7 @@ inline bool AtomicClaim(int32_t* value, int32_t wanted) {
 
 template <typename Kernel>
 Status LaunchBlocks(const Queue&, int64_t items, size_t shared_bytes, const Kernel& kernel) {
+  if (items > 0) ++launches;
   for (int64_t item = 0; item < items; ++item) kernel(Block(shared_bytes), item);
   return Status();
 }

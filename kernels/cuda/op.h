@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -64,11 +65,6 @@ class OpTable {
   void Add(const char* op, MakeFunction make) { makers_[op] = std::move(make); }
   // An op without attributes, of these dtypes of input 0.
   void Add(const char* op, const DTypes& dtypes, Status (*run)(const Run&));
-  // The same for one whose work may be pending when `run` returns: it flushes the stream itself.
-  void AddPending(const char* op, const DTypes& dtypes, Status (*run)(const Run&)) {
-    Add(op, dtypes, run);
-    pending_.insert(op);
-  }
   // An op whose attributes `read` takes when it is made.
   template <typename A>
   void Add(const char* op, const DTypes& dtypes, A (*read)(const Node&),
@@ -78,6 +74,10 @@ class OpTable {
       *made = [a = read(node), run](const Run& r) { return run(a, r); };
       return Status();
     });
+  }
+  // Of ops whose work may be pending when they return: they flush the stream themselves.
+  void SetPending(std::initializer_list<const char*> ops) {
+    pending_.insert(ops.begin(), ops.end());
   }
   // The node's op. Errors: NOT_FOUND.
   Status Make(const Node& node, OpFunction* op) const;

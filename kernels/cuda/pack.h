@@ -11,6 +11,11 @@ struct alignas(kNumbers * sizeof(T)) Pack {
   T of[kSize];
 };
 
+// As many bytes of anything.
+struct alignas(16) Piece {
+  uint64_t low, high;
+};
+
 // Whether rows of `width` numbers from `memory` on are whole packs at addresses that suit them.
 template <typename T>
 bool SuitsPacks(const T* memory, int64_t width) {

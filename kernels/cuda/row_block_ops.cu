@@ -4,6 +4,7 @@
 // need a sum over the row first. What is copied or updated at once is a chunk of four columns where
 // all sizes and addresses allow it, else one column. The build compiles this file without
 // contraction to multiply-adds, so that updates give the CPU's bits (optimizer_rules.h).
+#include "kernels/cuda/joined.h"
 #include "kernels/cuda/op_list.h"
 #include "kernels/cuda/optimizer_rules.h"
 #include "kernels/cuda/pack.h"
@@ -40,6 +41,14 @@ Status WantRowPerPlace(const Run& run, const CoxTensor& rows) {
   if (rows.dims[0] == run.input(1).dims[0]) return Status();
   return InvalidArgument("wanted a row for each place, found " + std::to_string(rows.dims[0]) +
                          " for " + std::to_string(run.input(1).dims[0]));
+}
+
+// Before the rows are changed, unless they are changed in place.
+Status PassBlockOn(const Run& run) {
+  const CoxTensor &block = run.input(0), &out = run.output(0);
+  if (block.data == out.data) return Status();
+  COX_CUDA_RETURN_IF_ERROR(Flush(run.stream()));
+  return PassOn(run, block, out);
 }
 
 bool IsAligned(const CoxTensor& t) {
@@ -88,8 +97,9 @@ Status RunBlockGather(const GatheredColumns& columns, const Run& run) {
   return WithChunks(run, block, out, columns.offset, columns.width,
                     [&](auto chunk, const PlacedRows& rows) {
                       using T = decltype(chunk);
-                      return FillElements(run.queue(), Data<T>(out), out.dims[0] * rows.width,
-                                          GatherChunks<T>{rows, Data<T>(block)});
+                      return FillJoined(run.stream(), Data<T>(out), out.dims[0] * rows.width,
+                                        GatherChunks<T>{rows, Data<T>(block)},
+                                        {{All(block), All(run.input(1))}, All(out)});
                     });
 }
 
@@ -112,17 +122,22 @@ Status RunBlockScatter(const int64_t& offset, const Run& run) {
   const CoxTensor &values = run.input(2), &out = run.output(0);
   COX_CUDA_RETURN_IF_ERROR(WantColumns(out, offset, values.dims[1]));
   COX_CUDA_RETURN_IF_ERROR(WantRowPerPlace(run, values));
-  COX_CUDA_RETURN_IF_ERROR(PassOn(run, run.input(0), out));
+  COX_CUDA_RETURN_IF_ERROR(PassBlockOn(run));
   if (values.dims[1] == 0) return Status();
   return WithChunks(run, out, values, offset, values.dims[1],
                     [&](auto chunk, const PlacedRows& rows) {
                       using T = decltype(chunk);
-                      return ForElements(run.queue(), values.dims[0] * rows.width,
-                                         ScatterChunks<T>{rows, Data<T>(values), Data<T>(out)});
+                      return ForJoined(run.stream(), values.dims[0] * rows.width,
+                                       ScatterChunks<T>{rows, Data<T>(values), Data<T>(out)},
+                                       {{All(run.input(1)), All(values)}, All(out)});
                     });
 }
 
 // ---- updates of element after element
+
+KernelMemory MemoryOfApply(const Run& run) {
+  return {{All(run.input(1)), All(run.input(2)), All(run.input(3))}, All(run.output(0))};
+}
 
 // A thread reads the rule from the device's memory and updates one chunk.
 template <typename Rule, typename T>
@@ -161,13 +176,13 @@ struct ApplyToChunk {
 template <typename Rule>
 Status ApplyToElements(const Run& run) {
   const CoxTensor &gradient = run.input(2), &out = run.output(0);
-  return WithChunks(run, out, gradient, 0, gradient.dims[1],
-                    [&](auto chunk, const PlacedRows& rows) {
-                      using T = decltype(chunk);
-                      const ApplyToChunk<Rule, T> apply{rows, Data<Rule>(run.input(3)),
-                                                        Data<T>(gradient), Data<T>(out)};
-                      return ForElements(run.queue(), gradient.dims[0] * rows.width, apply);
-                    });
+  return WithChunks(
+      run, out, gradient, 0, gradient.dims[1], [&](auto chunk, const PlacedRows& rows) {
+        using T = decltype(chunk);
+        const ApplyToChunk<Rule, T> apply{rows, Data<Rule>(run.input(3)), Data<T>(gradient),
+                                          Data<T>(out)};
+        return ForJoined(run.stream(), gradient.dims[0] * rows.width, apply, MemoryOfApply(run));
+      });
 }
 
 // ---- updates by the mean of squares of a row
@@ -244,8 +259,8 @@ Status ApplyByRow(const Run& run) {
                     Data<Rule>(run.input(3)),
                     Data<float>(gradient),
                     Data<float>(out)};
-  return LaunchBlocks(run.queue(), CeilDiv(gradient.dims[0], Apply::kRows),
-                      kThreads * sizeof(float), apply);
+  return LaunchJoined(run.stream(), CeilDiv(gradient.dims[0], Apply::kRows),
+                      kThreads * sizeof(float), apply, MemoryOfApply(run));
 }
 
 template <typename Rule>
@@ -258,7 +273,7 @@ Status RunBlockApply(const Run& run) {
   if (numbers * static_cast<int64_t>(sizeof(float)) < static_cast<int64_t>(sizeof(Rule))) {
     return InvalidArgument("wanted the numbers of a rule, found " + std::to_string(numbers));
   }
-  COX_CUDA_RETURN_IF_ERROR(PassOn(run, run.input(0), out));
+  COX_CUDA_RETURN_IF_ERROR(PassBlockOn(run));
   if (width == 0) return Status();
   if constexpr (Rule::kPerRow) {
     return ApplyByRow<Rule>(run);
@@ -286,6 +301,7 @@ void AddRowBlockOps(OpTable* table) {
   table->Add("BlockGather", {COX_F32}, ReadColumns, RunBlockGather);
   table->Add("BlockScatter", {COX_F32}, ReadOffset, RunBlockScatter);
   table->Add("BlockApply", MakeBlockApply);
+  table->SetPending({"BlockGather", "BlockScatter", "BlockApply"});
 }
 
 }  // namespace coxswain::cuda

@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file. A plugin of another version is not used. */
-#define COX_DEVICE_API_VERSION 1
+#define COX_DEVICE_API_VERSION 2
 
 /* The numbers of absl::StatusCode. */
 enum CoxCode {
@@ -171,9 +171,12 @@ typedef struct CoxDeviceApi {
                             CoxError* error);
   int32_t (*copy_to_host)(CoxStream* stream, void* host, const void* device_memory, size_t bytes,
                           CoxError* error);
-  /* Also between two devices. */
+  /* Both of the stream's device. */
   int32_t (*copy_on_device)(CoxStream* stream, void* to, const void* from, size_t bytes,
                             CoxError* error);
+  /* `from` is another device's. */
+  int32_t (*copy_from_device)(CoxStream* stream, void* to, const void* from, size_t bytes,
+                              CoxError* error);
   int32_t (*fill_zero)(CoxStream* stream, void* device_memory, size_t bytes, CoxError* error);
   /* Calls `reached(context, code)` once, on a thread of the plugin's, when everything enqueued
    * before is done; the code is COX_DEVICE_LOST when it was not. It must not call the plugin. When

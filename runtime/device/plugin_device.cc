@@ -95,7 +95,8 @@ class PluginStream final : public DeviceStream {
     return Copy(open_->api->copy_to_host, host, from);
   }
   absl::Status CopyOnDevice(const Buffer& to, const Buffer& from) override {
-    return Copy(open_->api->copy_on_device, to, from);
+    const bool here = from.device() == device_ && to.device() == device_;
+    return Copy(here ? open_->api->copy_on_device : open_->api->copy_from_device, to, from);
   }
   absl::Status FillZero(const Buffer& to) override {
     return Call(open_->api->fill_zero, to.data(), to.size());

@@ -2,6 +2,7 @@
 // naive reference sums and applies one after the other in one process. First the reference's parts
 // (Recorder, SumOf), then the workload.
 #include <cstring>
+#include <deque>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -212,7 +213,7 @@ class SyncFit final : public Workload {
     const auto pool = env::NewInlinePool();
     for (const Step& step : steps_) {
       if (EndedOf(step, of) > 0) continue;
-      std::vector<Recorder> closures;
+      std::deque<Recorder> closures;
       for (int64_t i = 0; i < step.size; ++i) {
         Recorder& recorder = closures.emplace_back(&store);
         function::RunOptions run;
@@ -248,7 +249,7 @@ class SyncFit final : public Workload {
     return {.closure = static_cast<ClosureId>(closure + 1), .step = 0, .seconds = 0, .seed = 0};
   }
 
-  static void ApplySingles(const Step& step, const std::vector<Recorder>& closures,
+  static void ApplySingles(const Step& step, const std::deque<Recorder>& closures,
                            ps::ShardStore* store) {
     for (size_t i = 0; i < closures.size(); ++i) {
       ps::SegmentTransaction transaction(store);
@@ -259,7 +260,7 @@ class SyncFit final : public Workload {
     }
   }
 
-  void ApplyStep(const Step& step, const std::vector<Recorder>& closures,
+  void ApplyStep(const Step& step, const std::deque<Recorder>& closures,
                  ps::ShardStore* store) const {
     ps::SegmentTransaction transaction(store);
     for (const auto& [shard, of_first] : closures[0].updates()) {

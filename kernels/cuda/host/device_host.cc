@@ -152,6 +152,11 @@ int32_t Copy(CoxStream* stream, void* to, const void* from, size_t bytes, CoxErr
   });
 }
 
+int32_t TableCopyOnDevice(CoxStream* stream, void* to, const void* from, size_t bytes,
+                          CoxError* error) {
+  return Guarded(error, [&] { return CopyWithinDevice(stream, to, from, bytes); });
+}
+
 int32_t TableFillZero(CoxStream* stream, void* memory, size_t bytes, CoxError* error) {
   return Guarded(error, [&] {
     COX_CUDA_RETURN_IF_ERROR(Flush(stream));
@@ -222,7 +227,8 @@ void FillDeviceTable(CoxDeviceApi* table) {
   table->release_on = TableReleaseOn;
   table->copy_to_device = Copy;
   table->copy_to_host = Copy;
-  table->copy_on_device = Copy;
+  table->copy_on_device = TableCopyOnDevice;
+  table->copy_from_device = Copy;
   table->fill_zero = TableFillZero;
   table->notify = NotifyWhenReached;
   table->synchronize = Synchronize;

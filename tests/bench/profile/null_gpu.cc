@@ -191,6 +191,7 @@ CoxDeviceApi MakeApi() {
     Count(&on_device, bytes);
     return COX_OK;
   };
+  api.copy_from_device = api.copy_on_device;
   api.fill_zero = [](CoxStream*, void*, size_t bytes, CoxError*) -> int32_t {
     Count(&zeros, bytes);
     return COX_OK;
