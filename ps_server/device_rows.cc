@@ -3,7 +3,6 @@
 #include "ps_server/device_rows.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <iterator>
 
@@ -515,8 +514,6 @@ absl::StatusOr<Tensor> DeviceRows::SelectToHost(const Tensor& gradient,
   return selected;
 }
 
-// A buffer of a stream must not be dropped on the thread that notifies, where devices cannot be
-// used: that one only sets a flag.
 void DeviceRows::Keep(std::vector<Buffer> buffers) {
   if (in_flight_.empty() || in_flight_.back().done != nullptr) in_flight_.emplace_back();
   InFlight& last = in_flight_.back();
@@ -525,16 +522,15 @@ void DeviceRows::Keep(std::vector<Buffer> buffers) {
     last.buffers.push_back(std::move(buffer));
   }
   if (last.bytes < kTellBytes && last.buffers.size() < kTellBuffers) return;
-  last.done = std::make_shared<std::atomic<bool>>(false);
-  absl::Status status =
-      stream_->Notify([done = last.done](const absl::Status&) { done->store(true); });
-  if (!status.ok()) Fail(std::move(status));
+  auto done = stream_->SetMark();
+  if (!done.ok()) return Fail(done.status());
+  last.done = *std::move(done);
 }
 
 void DeviceRows::LetGo() {
   size_t bytes = 0;
   while (!in_flight_.empty() && in_flight_.front().done != nullptr &&
-         in_flight_.front().done->load()) {
+         in_flight_.front().done->reached()) {
     in_flight_.pop_front();
   }
   for (const InFlight& work : in_flight_) bytes += work.bytes;

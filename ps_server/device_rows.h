@@ -13,7 +13,6 @@
 // Thread model: as of the shard; different shards may use one device at the same time.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -112,7 +111,7 @@ class DeviceRows {
   struct InFlight {
     std::vector<Buffer> buffers;
     size_t bytes = 0;
-    std::shared_ptr<std::atomic<bool>> done;  // null: nothing tells yet
+    std::unique_ptr<device::DeviceStream::Mark> done;  // null: nothing tells yet
   };
   // Memory of both sides, with the same layout.
   struct Slab {

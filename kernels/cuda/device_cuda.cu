@@ -410,6 +410,17 @@ int32_t Wait(CoxStream* stream, CoxEvent* event, CoxError* error) {
   });
 }
 
+int32_t IsReached(CoxEvent* event) {
+  if (!Use(event->device).ok()) return 1;
+  const cudaError_t state = cudaEventQuery(event->event);
+  if (state == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  (void)Check(state, "cudaEventQuery");
+  return 1;
+}
+
 }  // namespace
 
 Status Use(CoxDevice* device) { return Check(cudaSetDevice(device->index), "cudaSetDevice"); }
@@ -487,6 +498,7 @@ void FillDeviceTable(CoxDeviceApi* table) {
   table->destroy_event = DestroyEvent;
   table->record = Record;
   table->wait = Wait;
+  table->is_reached = IsReached;
 }
 
 }  // namespace coxswain::cuda

@@ -190,6 +190,8 @@ typedef struct CoxDeviceApi {
   void (*destroy_event)(CoxEvent* event);
   int32_t (*record)(CoxStream* stream, CoxEvent* event, CoxError* error);
   int32_t (*wait)(CoxStream* stream, CoxEvent* event, CoxError* error);
+  /* 1 if what was enqueued before the event was recorded is done, or can never be; else 0. */
+  int32_t (*is_reached)(CoxEvent* event);
 
   /* --- ops. The node is read before `create_op` returns. One op serves all streams at once. */
   int32_t (*create_op)(CoxDevice* device, const CoxNode* node, CoxOp** op, CoxError* error);

@@ -1,5 +1,6 @@
 #include "runtime/device/device_runtime.h"
 
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -46,6 +47,20 @@ absl::Status DeviceRuntime::FaultStatus(const CoxFault& fault) const {
     default:
       return absl::InternalError(absl::StrCat("the device reports fault ", fault.kind));
   }
+}
+
+absl::StatusOr<std::unique_ptr<DeviceStream::Mark>> DeviceStream::SetMark() {
+  class Flag final : public Mark {
+   public:
+    bool reached() const override { return *flag_; }
+    const std::shared_ptr<std::atomic<bool>>& flag() const { return flag_; }
+
+   private:
+    const std::shared_ptr<std::atomic<bool>> flag_ = std::make_shared<std::atomic<bool>>(false);
+  };
+  auto mark = std::make_unique<Flag>();
+  RETURN_IF_ERROR(Notify([flag = mark->flag()](const absl::Status&) { *flag = true; }));
+  return mark;
 }
 
 absl::Status DeviceStream::Synchronize() {

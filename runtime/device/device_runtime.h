@@ -75,6 +75,14 @@ class DeviceStream : public std::enable_shared_from_this<DeviceStream> {
   // this returns an error. It must do next to nothing, and nothing with devices.
   using Reached = absl::AnyInvocable<void(absl::Status)>;
   virtual absl::Status Notify(Reached reached) = 0;
+  // A place in the stream: whether all that was enqueued before is done. For those who only ask now
+  // and then, as the stream waits for whoever is notified. Thread-safe; it may outlive the stream.
+  class Mark {
+   public:
+    virtual ~Mark() = default;
+    virtual bool reached() const = 0;  // also if the device is lost
+  };
+  virtual absl::StatusOr<std::unique_ptr<Mark>> SetMark();
   // Waits until all that was enqueued before is done. Errors: as if the device were lost when that
   // takes longer than kLongestWait, for then it hangs.
   virtual absl::Status Synchronize();

@@ -111,6 +111,12 @@ class PluginStream final : public DeviceStream {
     waiting.release();  // OnReached has it
     return absl::OkStatus();
   }
+  absl::StatusOr<std::unique_ptr<Mark>> SetMark() override {
+    auto mark = std::make_unique<EventMark>(open_);
+    RETURN_IF_ERROR(open_->Call(open_->api->create_event, open_->device, &mark->event));
+    RETURN_IF_ERROR(Call(open_->api->record, mark->event));
+    return mark;
+  }
   absl::Status Run(CoxOp* op, const CoxRun& run) {
     const absl::MutexLock lock(&mu_);
     return open_->Call(open_->api->run_op, op, stream_, &run);
@@ -138,6 +144,15 @@ class PluginStream final : public DeviceStream {
    private:
     const OpenDevice* const open_;
     Reached reached_;
+  };
+
+  struct EventMark final : Mark {
+    explicit EventMark(OpenDevicePtr device) : open(std::move(device)) {}
+    ~EventMark() override { open->api->destroy_event(event); }
+    bool reached() const override { return open->api->is_reached(event) != 0; }
+
+    const OpenDevicePtr open;
+    CoxEvent* event = nullptr;
   };
 
   // One thread at a time.

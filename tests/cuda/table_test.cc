@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/device_run.h"
@@ -78,6 +79,28 @@ struct Reached {
   std::condition_variable changed;
   std::vector<int32_t> codes;
 };
+
+TEST_CASE("an event is reached when what was enqueued before it is done") {
+  const TestedDevice* on = OpenTestedDevice();
+  if (on == nullptr) return;
+  const CoxDeviceApi& api = *on->api;
+  CoxError error = {};
+  constexpr size_t kBytes = size_t{64} << 20;
+  void *memory = nullptr, *pinned = nullptr;
+  CoxEvent* event = nullptr;
+  REQUIRE(api.allocate(on->device, kBytes, &memory, &error) == COX_OK);
+  REQUIRE(api.allocate_pinned(on->device, kBytes, &pinned, &error) == COX_OK);
+  REQUIRE(api.create_event(on->device, &event, &error) == COX_OK);
+  std::memset(pinned, 0x5a, kBytes);
+  REQUIRE(api.copy_to_host(on->stream, pinned, memory, kBytes, &error) == COX_OK);
+  REQUIRE(api.record(on->stream, event, &error) == COX_OK);
+  while (api.is_reached(event) == 0) std::this_thread::yield();
+  CHECK(static_cast<const char*>(pinned)[0] == 0);
+  CHECK(static_cast<const char*>(pinned)[kBytes - 1] == 0);
+  api.destroy_event(event);
+  api.free_memory(on->device, memory);
+  api.free_pinned(on->device, pinned);
+}
 
 TEST_CASE("a notification comes once, after what was enqueued before it") {
   const TestedDevice* on = OpenTestedDevice();

@@ -206,6 +206,7 @@ CoxDeviceApi MakeApi() {
   api.create_event = [](CoxDevice*, CoxEvent** event, CoxError*) { return Make(event); };
   api.destroy_event = [](CoxEvent* event) { Drop(event); };
   api.record = [](CoxStream*, CoxEvent*, CoxError*) -> int32_t { return COX_OK; };
+  api.is_reached = [](CoxEvent*) { return int32_t{1}; };
   api.wait = [](CoxStream*, CoxEvent*, CoxError*) -> int32_t {
     Count(&waits);
     return COX_OK;

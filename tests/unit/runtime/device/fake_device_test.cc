@@ -7,6 +7,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "tests/testing/on_device.h"
@@ -90,6 +93,30 @@ TEST_CASE("a stream does what it is told in that order, and later", "[device]") 
     CHECK(Floats(first) == std::vector<float>{1, 2, 3});
     CHECK(Floats(back) == std::vector<float>{4, 5, 6});
   }
+}
+
+TEST_CASE("a mark is reached when what was enqueued before it is done, and not before",
+          "[device]") {
+  FakeDeviceOptions options;
+  options.max_delay = absl::Milliseconds(1);
+  const FakeGpu gpu(options);
+  auto stream = Stream(gpu);
+  const Buffer back = Pinned(gpu, {0}), one = Pinned(gpu, {1});
+  std::unique_ptr<DeviceStream::Mark> last;
+  for (int round = 0; round < 20; ++round) {
+    const Buffer value = Pinned(gpu, {static_cast<float>(round)});
+    const Buffer there = stream->Allocate(sizeof(float)).value();
+    REQUIRE(stream->CopyToDevice(there, value).ok());
+    REQUIRE(stream->CopyToHost(back, there).ok());
+    auto mark = stream->SetMark().value();
+    REQUIRE(stream->CopyToDevice(there, one).ok());
+    while (!mark->reached()) std::this_thread::yield();
+    CHECK(Floats(back) == std::vector<float>{static_cast<float>(round)});
+    CHECK((last == nullptr || last->reached()));
+    last = std::move(mark);
+  }
+  stream.reset();
+  CHECK(last->reached());
 }
 
 TEST_CASE("a stream that waits for another one's goes on when that has got there", "[device]") {
