@@ -362,7 +362,6 @@ absl::Status DeviceRows::Write(absl::Span<const int64_t> rows, size_t offset, si
 }
 
 void DeviceRows::Begin(absl::Span<const int64_t> rows, const char* from) {
-  Settle();
   if (rows.empty() || !failed_.ok()) return;
   LetGo();
   absl::Status status = Reserve(*std::max_element(rows.begin(), rows.end()) + 1);

@@ -179,6 +179,67 @@ TEST_CASE(
   tables.CheckSame();
 }
 
+// As a segment of its own, which waits.
+void ApplyLater(Shard* shard, const graph::Update& update, RowBatch* batch) {
+  REQUIRE(shard->Validate(update).ok());
+  REQUIRE(shard->Reserve(update.ids.num_elements()).ok());
+  const graph::Update* const one = &update;
+  shard->ApplySegment(absl::MakeConstSpan(&one, 1), {}, {}, batch);
+}
+
+TEST_CASE("whatever is done with a table comes after its updates that wait", "[gpu_rows]") {
+  Tables tables;
+  Shard *const there = tables.there.Get(1).value(), *const here = tables.here.Get(1).value();
+  RowBatch batch;
+  const Tensor ids = Ids({1, 2, 3});
+  for (uint64_t round = 0; round < 4; ++round) {
+    const graph::Update update =
+        UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{3, kDim}, round), ids);
+    ApplyLater(there, update, &batch);
+    testing::Apply(here, update);
+    switch (round) {
+      case 0:
+        CHECK(ValuesOf<float>(there->ReadRows(0, 5).value()) ==
+              ValuesOf<float>(here->ReadRows(0, 5).value()));
+        break;
+      case 1:
+        CHECK(ValuesOf<float>(there->Gather(ids).value()) ==
+              ValuesOf<float>(here->Gather(ids).value()));
+        break;
+      case 2:
+        for (Shard* const shard : {there, here}) {
+          REQUIRE(shard->WriteRows(2, RandomTensor(Shape{1, kDim}, 77)).ok());
+        }
+        break;
+      default:
+        CHECK(ValuesOf<float>(tables.gpu.OnHost(there->GatherOnDevice(ids).value())) ==
+              ValuesOf<float>(here->Gather(ids).value()));
+    }
+  }
+  REQUIRE(batch.Run().ok());
+  tables.CheckSame();
+}
+
+TEST_CASE("rows that begin at the place of one that went come after the update of that one",
+          "[gpu_rows]") {
+  GpuShards gpu;
+  const proto::ShardSpec spec = Hashed(1, 2);
+  const auto there = gpu.Make(spec), here = testing::Make(spec);
+  RowBatch batch;
+  for (int64_t step = 0; step < 10; ++step) {
+    const Tensor ids = Ids({4 * step, 4 * step + 1, 4 * step + 2, 4 * step + 3});
+    const graph::Update update =
+        UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{4, kDim}, static_cast<uint64_t>(step)), ids);
+    ApplyLater(there.get(), update, &batch);
+    testing::Apply(here.get(), update);
+  }
+  REQUIRE(batch.Run().ok());
+  CHECK(here->hash()->evicted() >= 36);
+  for (const Shard* const shard : {here.get(), there.get()}) CHECK(shard->hash()->rows() == 2);
+  const Tensor all = Ids({36, 37, 38, 39, 0, 1});
+  CHECK(ValuesOf<float>(there->Gather(all).value()) == ValuesOf<float>(here->Gather(all).value()));
+}
+
 TEST_CASE("where the GPU has no room for all of a segment, each table has what it would have alone",
           "[gpu_rows]") {
   constexpr int64_t kMany = 16384, kWide = 64;
