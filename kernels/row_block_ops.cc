@@ -14,11 +14,12 @@
 //   BlockApply(block [R, S], places [n], gradient [n, W], rule [k]; kind) -> [R, S]
 //     the block after the optimizer `kind` has applied row i of the gradient to row places[i]
 //
-// Places are i64; one outside of [0, R) is an error. Gather takes a place any number of times, for
-// the others the caller sees to it that no place comes twice. `rule` is the optimizer's Rule<float>
-// (kernels/optimizers), byte for byte: what an update needs of the learning rate and of the
-// parameters. `kind` is an optimizer that moves only the rows of its gradient. None of the ops has
-// a gradient. Scatter and Apply write over a block that only their run owns, and copy any other.
+// Places are i64 or i32; one outside of [0, R) is an error. Gather takes a place any number of
+// times, for the others the caller sees to it that no place comes twice. `rule` is the optimizer's
+// Rule<float> (kernels/optimizers), byte for byte: what an update needs of the learning rate and of
+// the parameters. `kind` is an optimizer that moves only the rows of its gradient. None of the ops
+// has a gradient. Scatter and Apply write over a block that only their run owns, and copy any
+// other.
 //
 // An update gives the bits that ps_server/optimizer_rows.h gives, on every instruction set, and on
 // a GPU but for ftrl's powers other than the root: the build compiles this file without contraction
@@ -77,7 +78,7 @@ absl::Status CheckBlockAndPlaces(const Context& c) {
   RETURN_IF_ERROR(WantRank(c, 0, 2));
   RETURN_IF_ERROR(WantDType(c, 0, {DType::kF32}));
   RETURN_IF_ERROR(WantRank(c, 1, 1));
-  return WantDType(c, 1, {DType::kI64});
+  return WantDType(c, 1, {DType::kI32, DType::kI64});
 }
 
 // Of ops that take a row of input 2 for each place.
@@ -115,6 +116,15 @@ absl::Status InferBlockScatter(graph::InferenceContext* context) {
   return InferLikeInput(context);
 }
 
+// Places in 64 bits.
+Tensor WidePlaces(const Tensor& places) {
+  if (places.dtype() == DType::kI64) return places;
+  Tensor wide(DType::kI64, places.shape());
+  const absl::Span<const int32_t> narrow = places.values<int32_t>();
+  std::copy(narrow.begin(), narrow.end(), wide.mutable_data<int64_t>());
+  return wide;
+}
+
 // ---- copies of columns
 
 // Rows of that many elements that are worth a thread of their own.
@@ -132,7 +142,8 @@ Tensor OwnedBlock(graph::KernelContext* context) {
 
 absl::Status BlockGatherCompute(const ColumnRange& range, graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckGather(*context, range));
-  const Tensor &block = context->input(0), &places = context->input(1);
+  const Tensor& block = context->input(0);
+  const Tensor places = WidePlaces(context->input(1));
   RETURN_IF_ERROR(CheckIndices(places, block.dim(0), "rows"));
   const Shape shape{places.dim(0), range.width};
   RETURN_IF_ERROR(CheckedElements(shape).status());
@@ -155,7 +166,8 @@ absl::Status BlockGatherCompute(const ColumnRange& range, graph::KernelContext* 
 
 absl::Status BlockScatterCompute(const int64_t& offset, graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckScatter(*context, offset));
-  const Tensor &places = context->input(1), &values = context->input(2);
+  const Tensor& values = context->input(2);
+  const Tensor places = WidePlaces(context->input(1));
   RETURN_IF_ERROR(CheckIndices(places, context->input(0).dim(0), "rows"));
   Tensor out = OwnedBlock(context);
   if (values.bytes() > 0) {
@@ -330,7 +342,8 @@ absl::Status InferBlockApply(graph::InferenceContext* context) {
 
 absl::Status BlockApplyCompute(const BlockRule& rule, graph::KernelContext* context) {
   RETURN_IF_ERROR(CheckApply(*context, rule));
-  const Tensor &places = context->input(1), &gradient = context->input(2);
+  const Tensor& gradient = context->input(2);
+  const Tensor places = WidePlaces(context->input(1));
   RETURN_IF_ERROR(CheckIndices(places, context->input(0).dim(0), "rows"));
   Tensor out = OwnedBlock(context);
   if (gradient.bytes() > 0) {

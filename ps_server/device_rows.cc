@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
@@ -15,7 +16,7 @@ namespace {
 
 // Of the memory that is set aside on both sides.
 constexpr size_t kAsideBytes = size_t{1} << 20;
-// How much work in flight may hold before somebody is asked to tell when it is done, and before it
+// How much work in flight may hold before it is marked, so that its end can be seen, and before it
 // is waited for.
 constexpr size_t kTellBytes = size_t{8} << 20, kMostInFlight = size_t{256} << 20;
 constexpr size_t kTellBuffers = 32;
@@ -28,8 +29,19 @@ constexpr size_t kMostStride = kAsideBytes / 2;
 
 int64_t Count(absl::Span<const int64_t> rows) { return static_cast<int64_t>(rows.size()); }
 
-// Bytes of a list of rows in a slab.
-size_t ListBytes(int64_t rows) { return RoundUp(static_cast<size_t>(rows) * sizeof(int64_t)); }
+// A list of rows goes to the device in 32 bits, for it is all that crosses the bus.
+using RowNumber = int32_t;
+constexpr int64_t kMostRows = std::numeric_limits<RowNumber>::max();
+TensorType ListType() { return {DType::kI32, Shape{kUnknownDim}}; }
+
+size_t ListSize(int64_t rows) { return static_cast<size_t>(rows) * sizeof(RowNumber); }
+// Of one in a slab.
+size_t ListBytes(int64_t rows) { return RoundUp(ListSize(rows)); }
+
+void PutList(absl::Span<const int64_t> rows, char* to) {
+  auto* const list = reinterpret_cast<RowNumber*>(to);
+  for (size_t i = 0; i < rows.size(); ++i) list[i] = static_cast<RowNumber>(rows[i]);
+}
 
 void KeepForEver(std::vector<Buffer> buffers) {
   static absl::Mutex mu(absl::kConstInit);
@@ -40,7 +52,7 @@ void KeepForEver(std::vector<Buffer> buffers) {
 }
 
 Tensor ListIn(const Buffer& at, int64_t rows) {
-  return Tensor(DType::kI64, Shape{rows}, at.Slice(0, static_cast<size_t>(rows) * sizeof(int64_t)));
+  return Tensor(DType::kI32, Shape{rows}, at.Slice(0, ListSize(rows)));
 }
 
 }  // namespace
@@ -81,7 +93,7 @@ absl::StatusOr<std::unique_ptr<DeviceRows>> DeviceRows::Make(
   }
   if (!p.optimizer.empty()) {
     ASSIGN_OR_RETURN(made->apply_, made->MakeOp("BlockApply", made->block_.dim(1),
-                                                {{DType::kI64, Shape{kUnknownDim}},
+                                                {ListType(),
                                                  {DType::kF32, Shape{kUnknownDim, p.width}},
                                                  {DType::kF32, Shape{kUnknownDim}}},
                                                 {{"kind", p.optimizer}}));
@@ -105,6 +117,11 @@ absl::Status DeviceRows::SetAside() {
 }
 
 absl::Status DeviceRows::TryReserve(int64_t rows) {
+  if (rows > kMostRows) {
+    return absl::ResourceExhaustedError(absl::StrCat(plan_.who, ", ", rows,
+                                                     " rows: wanted at most ", kMostRows,
+                                                     " of one shard in the memory of a GPU"));
+  }
   const absl::StatusOr<Buffer> grown = device_->Allocate(static_cast<size_t>(rows) * plan_.stride);
   if (!grown.ok()) return Annotate(grown.status(), absl::StrCat(plan_.who, ", ", rows, " rows"));
   if (bytes() > 0) {
@@ -156,7 +173,7 @@ absl::StatusOr<std::unique_ptr<device::DeviceOp>> DeviceRows::MakeOp(
 absl::StatusOr<const device::DeviceOp*> DeviceRows::GatherOp(size_t offset, size_t bytes) {
   std::unique_ptr<device::DeviceOp>& op = gathers_[{offset, bytes}];
   if (op == nullptr) {
-    ASSIGN_OR_RETURN(op, MakeOp("BlockGather", block_.dim(1), {{DType::kI64, Shape{kUnknownDim}}},
+    ASSIGN_OR_RETURN(op, MakeOp("BlockGather", block_.dim(1), {ListType()},
                                 {{"offset", static_cast<int64_t>(offset / sizeof(float))},
                                  {"width", static_cast<int64_t>(bytes / sizeof(float))}}));
   }
@@ -167,8 +184,7 @@ absl::StatusOr<const device::DeviceOp*> DeviceRows::ScatterOp(size_t offset, siz
   std::unique_ptr<device::DeviceOp>& op = scatters_[{offset, bytes}];
   if (op == nullptr) {
     const Shape values{kUnknownDim, static_cast<int64_t>(bytes / sizeof(float))};
-    ASSIGN_OR_RETURN(op, MakeOp("BlockScatter", block_.dim(1),
-                                {{DType::kI64, Shape{kUnknownDim}}, {DType::kF32, values}},
+    ASSIGN_OR_RETURN(op, MakeOp("BlockScatter", block_.dim(1), {ListType(), {DType::kF32, values}},
                                 {{"offset", static_cast<int64_t>(offset / sizeof(float))}}));
   }
   return op.get();
@@ -242,10 +258,13 @@ void DeviceRows::Fill(const RowBatch::Work& work, char* host) const {
     if (bytes > 0) std::memcpy(host, from, bytes);
     host += room;
   };
-  const int64_t n = work.rows.num_elements();
+  const auto put_list = [&host](absl::Span<const int64_t> rows) {
+    PutList(rows, host);
+    host += ListBytes(Count(rows));
+  };
   if (work.is_update()) put(work.rule.data(), work.rule.size() * sizeof(float), kAlignment);
-  put(work.rows.raw(), work.rows.bytes(), ListBytes(n));
-  put(work.given.data(), work.given.size() * sizeof(int64_t), ListBytes(Count(work.given)));
+  put_list(work.rows.values<int64_t>());
+  put_list(work.given);
   put(work.values.data(), work.values.size() * sizeof(float), 0);
   if (work.is_update() && work.gradient.device() == Device{}) {
     put(work.gradient.raw(), work.gradient.bytes(), 0);
@@ -266,8 +285,7 @@ absl::Status DeviceRows::EnqueueGiven(const RowBatch::Work& work, const Buffer& 
   RETURN_IF_ERROR(failed_);
   if (give_ == nullptr) {
     ASSIGN_OR_RETURN(give_, MakeOp("BlockScatter", plan_.width,
-                                   {{DType::kI64, Shape{kUnknownDim}},
-                                    {DType::kF32, Shape{kUnknownDim, plan_.width}}},
+                                   {ListType(), {DType::kF32, Shape{kUnknownDim, plan_.width}}},
                                    {{"offset", int64_t{0}}}));
   }
   const int64_t n = Count(work.given);
@@ -303,7 +321,7 @@ absl::Status DeviceRows::InPieces(absl::Span<const int64_t> rows, size_t bytes,
                                   absl::FunctionRef<absl::Status(absl::Span<const int64_t>)> run) {
   Settle();
   RETURN_IF_ERROR(failed_);
-  const size_t most = (kAsideBytes - 2 * kAlignment) / (bytes + sizeof(int64_t));
+  const size_t most = (kAsideBytes - 2 * kAlignment) / (bytes + sizeof(RowNumber));
   COX_CHECK(most > 0, "rows of ", bytes, " bytes in pieces");
   while (!rows.empty()) {
     const absl::Span<const int64_t> piece = rows.subspan(0, most);
@@ -321,7 +339,7 @@ absl::Status DeviceRows::Read(absl::Span<const int64_t> rows, size_t offset, siz
   return InPieces(rows, bytes, [&](absl::Span<const int64_t> piece) -> absl::Status {
     const int64_t n = Count(piece);
     const size_t list = ListBytes(n), size = piece.size() * bytes;
-    std::memcpy(aside_.host.data(), piece.data(), piece.size() * sizeof(int64_t));
+    PutList(piece, static_cast<char*>(aside_.host.data()));
     RETURN_IF_ERROR(
         stream_->CopyToDevice(aside_.device.Slice(0, list), aside_.host.Slice(0, list)));
     const Buffer values = aside_.device.Slice(list, size), host = aside_.host.Slice(list, size);
@@ -342,7 +360,7 @@ absl::Status DeviceRows::TryWrite(absl::Span<const int64_t> rows, size_t offset,
   const int64_t n = Count(rows);
   const size_t list = ListBytes(n), size = rows.size() * bytes;
   char* const host = static_cast<char*>(slab.host.data());
-  std::memcpy(host, rows.data(), rows.size() * sizeof(int64_t));
+  PutList(rows, host);
   std::memcpy(host + list, from, size);
   RETURN_IF_ERROR(
       stream_->CopyToDevice(slab.device.Slice(0, list + size), slab.host.Slice(0, list + size)));
@@ -468,12 +486,11 @@ absl::StatusOr<Tensor> DeviceRows::TrySelect(const Tensor& gradient,
   Tensor selected(DType::kF32, Shape{n, plan_.width}, to);
   if (n == 0) return selected;
   if (select_ == nullptr) {
-    ASSIGN_OR_RETURN(select_,
-                     MakeOp("BlockGather", plan_.width, {{DType::kI64, Shape{kUnknownDim}}},
-                            {{"offset", int64_t{0}}, {"width", plan_.width}}));
+    ASSIGN_OR_RETURN(select_, MakeOp("BlockGather", plan_.width, {ListType()},
+                                     {{"offset", int64_t{0}}, {"width", plan_.width}}));
   }
   ASSIGN_OR_RETURN(const Slab list, Allocate(ListBytes(n)));
-  std::memcpy(list.host.data(), rows.data(), rows.size() * sizeof(int64_t));
+  PutList(rows, static_cast<char*>(list.host.data()));
   Tensor from = gradient;
   if (gradient.device() != device()) {
     ASSIGN_OR_RETURN(const Buffer here, stream_->Allocate(gradient.bytes()));

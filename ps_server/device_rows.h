@@ -111,7 +111,7 @@ class DeviceRows {
   struct InFlight {
     std::vector<Buffer> buffers;
     size_t bytes = 0;
-    std::unique_ptr<device::DeviceStream::Mark> done;  // null: nothing tells yet
+    std::unique_ptr<device::DeviceStream::Mark> done;  // null: it is not marked yet
   };
   // Memory of both sides, with the same layout.
   struct Slab {

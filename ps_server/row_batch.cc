@@ -5,6 +5,7 @@
 
 #include "ps_server/device_rows.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/status.h"
 
 namespace coxswain::ps {
 namespace {
@@ -28,7 +29,7 @@ void RowBatch::Add(Work work) {
   if (bytes_ > kMostBytes) status_.Update(Run());
 }
 
-absl::Status RowBatch::Run() {
+absl::Status RowBatch::Run() noexcept {
   std::vector<Work> works = std::exchange(waiting_, {});
   bytes_ = 0;
   for (const Work& work : works) work.of->waits_in_ = nullptr;
@@ -71,27 +72,34 @@ void RowBatch::RunTogether(absl::Span<Work> works) {
   const absl::Status copied = first->stream_->CopyToDevice(slab->device, slab->host);
   std::vector<Buffer> used = {slab->host};
   std::vector<absl::Status> statuses(works.size(), copied);
-  // What was given comes behind all that is found: so each kind is one behind the other.
-  for (const bool given : {false, true}) {
-    at = 0;
-    for (size_t i = 0; i < works.size(); ++i) {
-      const Work& work = works[i];
-      const Buffer there = slab->device.Slice(at, work.bytes);
-      at += work.bytes;
-      if (!statuses[i].ok()) continue;
-      if (given) {
-        statuses[i] = work.of->EnqueueGiven(work, there);
-      } else {
-        statuses[i] = work.of->Enqueue(work, there);
-        if (work.is_update() && work.gradient.device() != Device{}) {
-          used.push_back(work.gradient.buffer());
-        }
-      }
+  std::vector<Buffer> places;
+  bool updates = false;
+  at = 0;
+  for (size_t i = 0; i < works.size(); ++i) {
+    Work& work = works[i];
+    places.push_back(slab->device.Slice(at, work.bytes));
+    at += work.bytes;
+    updates = updates || work.is_update();
+    if (work.is_update() && work.gradient.device() != Device{}) {
+      used.push_back(work.gradient.buffer());
     }
+    if (statuses[i].ok()) statuses[i] = work.of->Enqueue(work, places[i]);
+    // At once, for the next may be another update of the same rows.
+    if (!statuses[i].ok()) OnError(&work, statuses[i]);
+  }
+  // Behind all that is found: so each kind is one behind the other.
+  for (size_t i = 0; i < works.size(); ++i) {
+    if (!statuses[i].ok()) continue;
+    statuses[i] = works[i].of->EnqueueGiven(works[i], places[i]);
+    if (!statuses[i].ok()) OnError(&works[i], statuses[i]);
   }
   first->Keep(std::move(used));
-  for (size_t i = 0; i < works.size(); ++i) {
-    if (!statuses[i].ok()) OnError(&works[i], statuses[i]);
+  // Nobody may come for long.
+  if (const absl::Status begun = updates ? first->stream_->Flush() : absl::OkStatus();
+      !begun.ok()) {
+    for (const Work& work : works) {
+      if (work.is_update()) work.of->Fail(begun);
+    }
   }
 }
 
@@ -99,7 +107,9 @@ void RowBatch::OnError(Work* work, const absl::Status& why) {
   if (work->is_update()) {
     work->of->OnUpdateNotEnqueued(*work, why);
   } else {
-    status_.Update(work->of->Checked(why));
+    const absl::Status checked = work->of->Checked(why);
+    status_.Update(device::IsDeviceLost(checked) ? checked
+                                                 : Annotate(checked, work->of->plan_.who));
   }
 }
 

@@ -26,8 +26,9 @@ class RowBatch {
   ~RowBatch();
 
   // Enqueues what waits, of each shard in the order in which it came. Errors: those of look-ups
-  // since this was called last, whose tensors have no values then. Updates cannot fail.
-  absl::Status Run();
+  // since this was called last, whose tensors have no values then. Updates cannot fail: where the
+  // host has no memory for them, the process ends.
+  absl::Status Run() noexcept;
 
  private:
   friend class DeviceRows;

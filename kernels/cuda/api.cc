@@ -49,7 +49,7 @@ int32_t RunOp(CoxOp* op, CoxStream* stream, const CoxRun* run, CoxError* error) 
 }  // namespace
 
 Status Flush(CoxStream* stream) {
-  if (stream->pending == nullptr) return Status();
+  if (stream->pending == nullptr) return stream->lost;
   const std::unique_ptr<PendingWork> work = std::move(stream->pending);
   struct Release {
     CoxStream* stream;
@@ -58,7 +58,9 @@ Status Flush(CoxStream* stream) {
       stream->released.clear();
     }
   } const release_after{stream};
-  return work->Start(stream);
+  const Status started = work->Start(stream);
+  if (started.code() == COX_DEVICE_LOST) stream->lost = started;
+  return started;
 }
 
 bool LayAside(CoxStream* stream, void* memory) {

@@ -27,6 +27,8 @@ struct CoxStream {
   coxswain::cuda::Queue queue;
   coxswain::cuda::StreamMemory memory;  // not used by the emulated device
   std::unique_ptr<coxswain::cuda::PendingWork> pending;
+  // What was put off could not be started, and whoever enqueued it believes that it was.
+  coxswain::cuda::Status lost;
   std::vector<void*> released;  // while work is pending, which may use it
 };
 
@@ -39,7 +41,9 @@ void FillDeviceTable(CoxDeviceApi* table);
 Status Use(CoxDevice* device);
 
 // Starts what is pending. Each function of the table that enqueues something calls it, but for
-// release_on, which lays the memory aside while there is work that may use it.
+// those whose work may join it, and for release_on, which lays the memory aside while there is work
+// that may use it. Errors: COX_DEVICE_LOST from then on if that once was the error of work that was
+// put off.
 Status Flush(CoxStream* stream);
 bool LayAside(CoxStream* stream, void* memory);
 

@@ -374,6 +374,13 @@ int32_t Synchronize(CoxStream* stream, CoxError* error) {
   });
 }
 
+int32_t TableFlush(CoxStream* stream, CoxError* error) {
+  return Guarded(error, [&] {
+    COX_CUDA_RETURN_IF_ERROR(Use(stream->device));
+    return Flush(stream);
+  });
+}
+
 // ---- events
 
 int32_t CreateEvent(CoxDevice* device, CoxEvent** event, CoxError* error) {
@@ -494,6 +501,7 @@ void FillDeviceTable(CoxDeviceApi* table) {
   table->fill_zero = TableFillZero;
   table->notify = NotifyWhenReached;
   table->synchronize = Synchronize;
+  table->flush = TableFlush;
   table->create_event = CreateEvent;
   table->destroy_event = DestroyEvent;
   table->record = Record;

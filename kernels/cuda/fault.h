@@ -39,10 +39,25 @@ struct Indices {
 
   // The index at `at`, or -1 if it must not be followed: then it is reported, if `report`.
   COX_DEVICE int64_t At(int64_t at, bool report) const {
-    const int64_t id = static_cast<int64_t>(ids[at]);
+    return Checked(static_cast<int64_t>(ids[at]), at, report);
+  }
+  COX_DEVICE int64_t Checked(int64_t id, int64_t at, bool report) const {
     if (id >= 0 && id < bound) return id;
     if (report) faults.Index(input, at, id, bound);
     return -1;
+  }
+};
+
+// The same of a type that is known when the kernel runs: for those of which there are so many that
+// one for each type is too much.
+struct AnyIndices {
+  Indices<void> of;
+  bool wide;  // i64, else i32
+
+  COX_DEVICE int64_t At(int64_t at, bool report) const {
+    const int64_t id =
+        wide ? static_cast<const int64_t*>(of.ids)[at] : static_cast<const int32_t*>(of.ids)[at];
+    return of.Checked(id, at, report);
   }
 };
 

@@ -95,11 +95,11 @@ class PendingLaunches final : public PendingWork {
 };
 
 // As LaunchBlocks, together with what is pending on the stream and with what follows, where that is
-// the same kernel, too, and none uses what another one writes. Of ops that are AddPending.
+// the same kernel, too, and none uses what another one writes. Of ops that are SetPending.
 template <typename Kernel>
 Status LaunchJoined(CoxStream* stream, int64_t items, size_t shared_bytes, const Kernel& kernel,
                     const KernelMemory& memory) {
-  if (items <= 0) return Status();
+  if (items <= 0 || !stream->lost.ok()) return stream->lost;
   auto* pending = dynamic_cast<PendingLaunches<Kernel>*>(stream->pending.get());
   if (pending == nullptr || !pending->Suits(shared_bytes, memory)) {
     COX_CUDA_RETURN_IF_ERROR(Flush(stream));

@@ -109,6 +109,11 @@ Indices<Id> IndicesOf(const Run& run, int input, int64_t bound) {
   return Indices<Id>{Data<Id>(run.input(input)), bound, input, run.faults()};
 }
 
+inline AnyIndices AnyIndicesOf(const Run& run, int input, int64_t bound) {
+  const CoxTensor& ids = run.input(input);
+  return {{ids.data, bound, input, run.faults()}, ids.dtype == COX_I64};
+}
+
 // Copies, unless both are the same memory: whoever runs an op that only passes a tensor on may let
 // the output share it.
 Status PassOn(const Run& run, const CoxTensor& from, const CoxTensor& to);

@@ -17,7 +17,7 @@ using Chunk = Pack<float, kSize>;
 
 // Places of rows in a block, and the columns of each. Numbers of columns are in chunks.
 struct PlacedRows {
-  Indices<int64_t> places;
+  AnyIndices places;
   int64_t stride, offset, width;
 
   // Where chunk i of all that are meant lies in the block; -1: its place is out of range.
@@ -60,7 +60,7 @@ bool IsAligned(const CoxTensor& t) {
 template <typename F>
 Status WithChunks(const Run& run, const CoxTensor& block, const CoxTensor& rows, int64_t offset,
                   int64_t width, const F& f) {
-  const Indices<int64_t> places = IndicesOf<int64_t>(run, 1, block.dims[0]);
+  const AnyIndices places = AnyIndicesOf(run, 1, block.dims[0]);
   const int64_t stride = block.dims[1];
   if ((stride | offset | width) % 4 == 0 && IsAligned(block) && IsAligned(rows)) {
     return f(Chunk<4>{}, PlacedRows{places, stride / 4, offset / 4, width / 4});
@@ -206,7 +206,7 @@ COX_DEVICE float SumOfLanes(const float* lanes) {
 template <typename Rule>
 struct ApplyToRows {
   static constexpr int kRows = kThreads / kLanes;  // of an item
-  Indices<int64_t> places;
+  AnyIndices places;
   int64_t count, stride, width;
   const Rule* rule;
   const float* gradient;
@@ -252,13 +252,9 @@ template <typename Rule>
 Status ApplyByRow(const Run& run) {
   const CoxTensor &gradient = run.input(2), &out = run.output(0);
   using Apply = ApplyToRows<Rule>;
-  const Apply apply{IndicesOf<int64_t>(run, 1, out.dims[0]),
-                    gradient.dims[0],
-                    out.dims[1],
-                    gradient.dims[1],
-                    Data<Rule>(run.input(3)),
-                    Data<float>(gradient),
-                    Data<float>(out)};
+  const Apply apply{
+      AnyIndicesOf(run, 1, out.dims[0]), gradient.dims[0],      out.dims[1],     gradient.dims[1],
+      Data<Rule>(run.input(3)),          Data<float>(gradient), Data<float>(out)};
   return LaunchJoined(run.stream(), CeilDiv(gradient.dims[0], Apply::kRows),
                       kThreads * sizeof(float), apply, MemoryOfApply(run));
 }

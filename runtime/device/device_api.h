@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 /* Grows with every change of this file. A plugin of another version is not used. */
-#define COX_DEVICE_API_VERSION 2
+#define COX_DEVICE_API_VERSION 3
 
 /* The numbers of absl::StatusCode. */
 enum CoxCode {
@@ -152,8 +152,9 @@ typedef struct CoxDeviceApi {
   int32_t (*device_info)(CoxDevice* device, CoxDeviceInfo* info, CoxError* error);
 
   /* --- memory. Plain device memory, zeroed, for what lives long; and host memory that copies read
-   * and write without a stop on the way. `free_*` accepts null. What an op uses
-   * is freed only after a later call that enqueues on its stream: it may not have begun before. */
+   * and write without a stop on the way. `free_*` accepts null. What is enqueued
+   * may not begin before a later call of copy_to_*, fill_zero, notify, synchronize, record, wait or
+   * flush on its stream: until then what it uses must not be freed. */
   int32_t (*allocate)(CoxDevice* device, size_t bytes, void** memory, CoxError* error);
   void (*free_memory)(CoxDevice* device, void* memory);
   int32_t (*allocate_pinned)(CoxDevice* device, size_t bytes, void** memory, CoxError* error);
@@ -174,7 +175,7 @@ typedef struct CoxDeviceApi {
   /* Both of the stream's device. */
   int32_t (*copy_on_device)(CoxStream* stream, void* to, const void* from, size_t bytes,
                             CoxError* error);
-  /* `from` is another device's. */
+  /* `from` or `to` is another device's. */
   int32_t (*copy_from_device)(CoxStream* stream, void* to, const void* from, size_t bytes,
                               CoxError* error);
   int32_t (*fill_zero)(CoxStream* stream, void* device_memory, size_t bytes, CoxError* error);
@@ -184,6 +185,8 @@ typedef struct CoxDeviceApi {
   int32_t (*notify)(CoxStream* stream, void (*reached)(void* context, int32_t code), void* context,
                     CoxError* error);
   int32_t (*synchronize)(CoxStream* stream, CoxError* error);
+  /* What was put off, so that what is enqueued next might join it, begins. */
+  int32_t (*flush)(CoxStream* stream, CoxError* error);
 
   /* --- events: what is enqueued on one stream waits for another's. */
   int32_t (*create_event)(CoxDevice* device, CoxEvent** event, CoxError* error);

@@ -83,6 +83,8 @@ class DeviceStream : public std::enable_shared_from_this<DeviceStream> {
     virtual bool reached() const = 0;  // also if the device is lost
   };
   virtual absl::StatusOr<std::unique_ptr<Mark>> SetMark();
+  // What was enqueued begins now, and not only when more comes.
+  virtual absl::Status Flush() { return absl::OkStatus(); }
   // Waits until all that was enqueued before is done. Errors: as if the device were lost when that
   // takes longer than kLongestWait, for then it hangs.
   virtual absl::Status Synchronize();

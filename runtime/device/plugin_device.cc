@@ -111,6 +111,7 @@ class PluginStream final : public DeviceStream {
     waiting.release();  // OnReached has it
     return absl::OkStatus();
   }
+  absl::Status Flush() override { return Call(open_->api->flush); }
   absl::StatusOr<std::unique_ptr<Mark>> SetMark() override {
     auto mark = std::make_unique<EventMark>(open_);
     RETURN_IF_ERROR(open_->Call(open_->api->create_event, open_->device, &mark->event));

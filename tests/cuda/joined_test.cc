@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/device.h"
 #include "ps_server/row_batch.h"
 #include "ps_server/shard.h"
 #include "runtime/device/plugin_device.h"
@@ -156,6 +156,35 @@ TEST_CASE(
   api.free_memory(on->device, memory);
   api.free_memory(on->device, fault);
   api.free_pinned(on->device, pinned);
+}
+
+class NeverStarts final : public cuda::PendingWork {
+ public:
+  cuda::Status Start(CoxStream*) override { return {COX_DEVICE_LOST, "no room for the kernel"}; }
+};
+
+// Whoever meets the error first need not be the one whose work it was.
+TEST_CASE("a stream whose work was put off and could not be started is lost for everybody") {
+  const TestedDevice* const on = OpenTestedDevice();
+  if (on == nullptr || !on->emulated) return;
+  const CoxDeviceApi& api = *on->api;
+  CoxError error = {};
+  CoxStream* stream = nullptr;
+  CoxEvent* event = nullptr;
+  float host[16] = {}, memory[16] = {}, other[16] = {};
+  REQUIRE(api.create_stream(on->device, &stream, &error) == COX_OK);
+  REQUIRE(api.create_event(on->device, &event, &error) == COX_OK);
+  REQUIRE(api.copy_on_device(stream, other, memory, sizeof(other), &error) == COX_OK);
+  REQUIRE(api.flush(stream, &error) == COX_OK);
+  stream->pending = std::make_unique<NeverStarts>();
+  CHECK(api.wait(stream, event, &error) == COX_DEVICE_LOST);
+  CHECK(api.copy_to_device(stream, memory, host, sizeof(host), &error) == COX_DEVICE_LOST);
+  CHECK(api.copy_on_device(stream, other, memory, sizeof(other), &error) == COX_DEVICE_LOST);
+  CHECK(api.record(stream, event, &error) == COX_DEVICE_LOST);
+  CHECK(api.synchronize(stream, &error) == COX_DEVICE_LOST);
+  CHECK(std::string(error.message) == "no room for the kernel");
+  api.destroy_event(event);
+  api.destroy_stream(stream);
 }
 
 // A table on the host and on the device.

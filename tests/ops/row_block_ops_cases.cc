@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/ops/op_case.h"
@@ -120,12 +121,26 @@ void AddApplies(std::vector<OpCase>* cases) {
        .expected = {Counting(2, 1)}});
 }
 
+// Those from `first` on once more, with places in 32 bits.
+void AddNarrow(size_t first, std::vector<OpCase>* cases) {
+  for (size_t i = first, count = cases->size(); i < count; ++i) {
+    OpCase narrow = (*cases)[i];
+    narrow.label += ", places in 32 bits";
+    Tensor& places = narrow.inputs[1];
+    const absl::Span<const int64_t> wide = places.values<int64_t>();
+    places = I32({places.dim(0)}, std::vector<int32_t>(wide.begin(), wide.end()));
+    cases->push_back(std::move(narrow));
+  }
+}
+
 }  // namespace
 
 OP_CASES(row_block_ops) {
+  const size_t first = cases->size();
   AddGathers(cases);
   AddScatters(cases);
   AddApplies(cases);
+  AddNarrow(first, cases);
 }
 
 }  // namespace coxswain::testing

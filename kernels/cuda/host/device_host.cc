@@ -232,6 +232,7 @@ void FillDeviceTable(CoxDeviceApi* table) {
   table->fill_zero = TableFillZero;
   table->notify = NotifyWhenReached;
   table->synchronize = Synchronize;
+  table->flush = Synchronize;
   table->create_event = CreateEvent;
   table->destroy_event = DestroyEvent;
   table->record = Pass;

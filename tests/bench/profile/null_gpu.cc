@@ -203,6 +203,7 @@ CoxDeviceApi MakeApi() {
     return COX_OK;
   };
   api.synchronize = [](CoxStream*, CoxError*) -> int32_t { return COX_OK; };
+  api.flush = api.synchronize;
   api.create_event = [](CoxDevice*, CoxEvent** event, CoxError*) { return Make(event); };
   api.destroy_event = [](CoxEvent* event) { Drop(event); };
   api.record = [](CoxStream*, CoxEvent*, CoxError*) -> int32_t { return COX_OK; };
