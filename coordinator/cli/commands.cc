@@ -101,9 +101,9 @@ int Eval(const EvalFlags& flags) {
   Note(ChangeSinceTraining(model->trained, runner->data()));
   const Part part = PartOf(flags, *runner);
   const HeldOut held_out =
-      IsHeldOut(model->trained, runner->job(), runner->data(), runner->ScoredPart(part));
+      IsHeldOut("", model->trained, runner->job(), runner->data(), runner->ScoredPart(part));
   if (!held_out.sure && held_out.refuse && !flags.allow_training_rows) {
-    return Complain(NotHeldOut(held_out));
+    return Complain(NotHeldOut("", held_out));
   }
   if (!held_out.sure) Note(held_out.why);
   auto evaluation = runner->EvaluatePart(part);

@@ -87,10 +87,10 @@ absl::StatusOr<sidecar::Sidecar::Opened> OpenSession(const EvalFlags& flags,
   auto session = sidecar::EvaluationSession::Open(*cluster, job, inputs);
   if (!session.ok()) return AsUsersMistake(session.status());
   const runner::JobRunner& runner = (*session)->runner();
-  const HeldOut held_out = IsHeldOut((*session)->trained(), runner.job(), runner.data(),
+  const HeldOut held_out = IsHeldOut("", (*session)->trained(), runner.job(), runner.data(),
                                      runner.ScoredPart(job.evaluate.part));
   if (!held_out.sure && held_out.refuse && !flags.allow_training_rows) {
-    return NotHeldOut(held_out);
+    return NotHeldOut("", held_out);
   }
   if (!held_out.sure) Note(held_out.why);
   return sidecar::Sidecar::Opened{*std::move(session), held_out.sure};

@@ -19,101 +19,70 @@ std::string Counts(int64_t training, int64_t validation, int64_t test) {
 
 }  // namespace
 
-HeldOut IsHeldOut(const model::TrainedOn& trained, const job::JobSpec& job,
-                  const data::Dataset& data, std::optional<Part> scored) {
+HeldOut IsHeldOut(const std::string& source, const model::TrainedOn& trained,
+                  const job::JobSpec& job, const data::Dataset& data, std::optional<Part> scored) {
   if (!scored || !DrawnByRow(job, *scored)) return {};
+  const bool earlier = !source.empty();
+  const std::string who = earlier ? source : "the model";
   const std::string part = absl::StrCat("the ", PartName(*scored), " part");
   const std::string rows = data.is_text() ? "words" : "rows";
-  const std::string count = WithCommas(trained.rows.rows());
+  const std::string trained_on =
+      absl::StrCat(who, " was trained on ", WithCommas(trained.rows.rows()), " ", rows);
   const std::string outcome =
-      absl::StrCat(part, " may have ", rows, " that the model was trained on");
+      absl::StrCat(part, " may have ", rows, " that ", who, " was trained on");
   switch (data.since_training()) {
     case data::SinceTraining::kSame:
     case data::SinceTraining::kGrown:
       if (!model::KeepsParts(trained, data)) {
         return {false, true,
-                absl::StrCat("the model was trained on ", count, " ", rows, ", of which it knew ",
-                             "the first ones before, and the data is not just these: which parts ",
-                             "they had depends on what is there, so that ", outcome)};
+                absl::StrCat(trained_on,
+                             ", of which it knew the first ones before, and the data is not just "
+                             "these: which parts they had depends on what is there, so that ",
+                             outcome)};
       }
       if (!trained.doubtful) return {};
-      return {
-          false, false,
-          absl::StrCat("the model was trained on from another one: whether that was trained on ",
-                       rows, " of ", part, " is not known")};
+      return {false, false,
+              absl::StrCat(who, " was trained on from another one: whether that was trained on ",
+                           rows, " of ", part, " is not known")};
     case data::SinceTraining::kUnknown:
       return {false, false,
-              absl::StrCat("the model was saved by an earlier version of coxswain, which did not "
-                           "keep what tells its ",
-                           rows, " again: whether ", part,
-                           " is still what was kept from training is not known")};
+              absl::StrCat(earlier ? absl::StrCat("nothing tells which ", rows, " ", source,
+                                                  " was trained on")
+                                   : absl::StrCat("the model was saved by an earlier version of "
+                                                  "coxswain, which did not keep what tells its ",
+                                                  rows, " again"),
+                           ": whether ", part, " has some of these is not known")};
     case data::SinceTraining::kOtherRows:
+      if (earlier) {
+        return {false, false,
+                absl::StrCat(trained_on,
+                             ", and the data does not begin with these. If it has some "
+                             "of them, ",
+                             outcome)};
+      }
       return {false, true,
-              absl::StrCat("the model was trained on ", count, " ", rows,
+              absl::StrCat(trained_on,
                            ", and the data does not begin with these: they were changed, sorted or "
                            "removed. Parts are drawn by the place in the data, so that ",
                            outcome)};
     case data::SinceTraining::kOtherDraw:
       return {false, true,
-              absl::StrCat(data::DrawChange(job.dataset), " since the model was trained, so that ",
+              absl::StrCat(data::DrawChange(job.dataset), " since ", who, " was trained, so that ",
                            outcome)};
   }
   return {};
 }
 
-HeldOut IsHeldOutOf(const std::string& source, const model::TrainedOn& trained,
-                    const job::JobSpec& job, const data::Dataset& data,
-                    std::optional<Part> scored) {
-  if (!scored || !DrawnByRow(job, *scored)) return {};
-  const std::string part = absl::StrCat("the ", PartName(*scored), " part");
-  const std::string rows = data.is_text() ? "words" : "rows";
-  const std::string count = WithCommas(trained.rows.rows());
-  const std::string outcome =
-      absl::StrCat(part, " may have ", rows, " that ", source, " was trained on");
-  switch (data.since_training()) {
-    case data::SinceTraining::kSame:
-    case data::SinceTraining::kGrown:
-      if (!model::KeepsParts(trained, data)) {
-        return {false, true,
-                absl::StrCat(source, " was trained on ", count, " ", rows, ", of which it knew ",
-                             "the first ones before, and the data is not just these: which parts ",
-                             "they had depends on what is there, so that ", outcome)};
-      }
-      if (!trained.doubtful) return {};
-      return {false, false,
-              absl::StrCat(source, " was itself trained on from a model: whether that was trained ",
-                           "on ", rows, " of ", part, " is not known")};
-    case data::SinceTraining::kUnknown:
-      return {false, false,
-              absl::StrCat("nothing tells which ", rows, " ", source, " was trained on: whether ",
-                           part, " has some of these is not known")};
-    case data::SinceTraining::kOtherRows:
-      return {false, false,
-              absl::StrCat(source, " was trained on ", count, " ", rows,
-                           ", and the data does not begin with these. If it has some of them, ",
-                           outcome)};
-    case data::SinceTraining::kOtherDraw:
-      return {false, true,
-              absl::StrCat(data::DrawChange(job.dataset), " since ", source,
-                           " was trained on this data, so that ", outcome)};
-  }
-  return {};
-}
-
-absl::Status NotHeldOut(const HeldOut& found) {
+absl::Status NotHeldOut(const std::string& source, const HeldOut& found) {
   return config::ConfigurationError(absl::StrCat(
       found.why,
-      ".\nGive the data and the split of training (--set dataset.path=FILE), or data that "
-      "the model has not seen as a test part of its own (--set "
-      "'split={test_path: FILE}'); --allow-training-rows scores it as it is"));
-}
-
-absl::Status NotHeldOutOf(const HeldOut& found) {
-  return config::ConfigurationError(absl::StrCat(
-      found.why,
-      ".\nGive the split and the seed with which it was trained, or rows that it has not seen as a "
-      "test part of their own (--set 'split={test_path: FILE}'); --allow-training-rows trains and "
-      "evaluates as it is"));
+      source.empty()
+          ? ".\nGive the data and the split of training (--set dataset.path=FILE), or data that "
+            "the model has not seen as a test part of its own (--set "
+            "'split={test_path: FILE}'); --allow-training-rows scores it as it is"
+          : ".\nGive the split and the seed with which it was trained, or rows that it has not "
+            "seen as a test part of their own (--set 'split={test_path: FILE}'); "
+            "--allow-training-rows trains and evaluates as it is"));
 }
 
 std::string ChangeSinceTraining(const model::TrainedOn& trained, const data::Dataset& data) {

@@ -20,17 +20,14 @@ struct HeldOut {
   std::string why;
 };
 
-// `trained`: the model's. `scored`: nothing where no example is.
-HeldOut IsHeldOut(const model::TrainedOn& trained, const job::JobSpec& job,
-                  const data::Dataset& data, std::optional<Part> scored);
-// The same of training that begins with the model in the directory `source`. Data that does not
-// begin with its rows is not refused: it is the next day's more often than the same in another
-// order.
-HeldOut IsHeldOutOf(const std::string& source, const model::TrainedOn& trained,
-                    const job::JobSpec& job, const data::Dataset& data, std::optional<Part> scored);
-// The errors with which that is refused: with the cause kConfiguration, and what to do.
-absl::Status NotHeldOut(const HeldOut& found);
-absl::Status NotHeldOutOf(const HeldOut& found);
+// `source`: empty for the model that is scored; else the directory of the one with which training
+// begins. Data that does not begin with the latter's rows is not refused: it is the next day's more
+// often than the same in another order. `trained`: that model's. `scored`: nothing where no example
+// is.
+HeldOut IsHeldOut(const std::string& source, const model::TrainedOn& trained,
+                  const job::JobSpec& job, const data::Dataset& data, std::optional<Part> scored);
+// The error with which that is refused: with the cause kConfiguration, and what to do.
+absl::Status NotHeldOut(const std::string& source, const HeldOut& found);
 
 // For people: how the data differs from what the model was trained on; empty where it does not.
 std::string ChangeSinceTraining(const model::TrainedOn& trained, const data::Dataset& data);

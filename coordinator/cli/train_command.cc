@@ -378,10 +378,10 @@ absl::Status CheckHeldOut(const TrainFlags& flags, const Given& given,
   const job::JobSpec& job = runner.job();
   if (!given.earlier || !job.evaluate.enabled) return absl::OkStatus();
   for (const Part part : {job.evaluate.part, runner.FinalPart()}) {
-    const HeldOut held_out = IsHeldOutOf(flags.init_from, given.earlier->trained, job,
-                                         runner.data(), runner.ScoredPart(part));
+    const HeldOut held_out = IsHeldOut(flags.init_from, given.earlier->trained, job, runner.data(),
+                                       runner.ScoredPart(part));
     if (held_out.sure) continue;
-    if (held_out.refuse && !flags.allow_training_rows) return NotHeldOutOf(held_out);
+    if (held_out.refuse && !flags.allow_training_rows) return NotHeldOut(flags.init_from, held_out);
     if (!flags.quiet) std::fprintf(stderr, "note: %s\n", held_out.why.c_str());
     break;
   }
