@@ -114,6 +114,13 @@ void Checkpointer::LookForLock(std::function<void(absl::Status)> then) {
       std::move(then));
 }
 
+void Checkpointer::LookForFiles(const std::string& path, const checkpoint::Manifest& manifest,
+                                std::function<void(absl::Status)> then) {
+  OnPool([files = env_->files(), path,
+          manifest] { return checkpoint::CheckSizes(files, path, manifest); },
+         std::move(then));
+}
+
 void Checkpointer::Begin(DoneFn done) {
   if (run_ != nullptr) {
     waiting_.push_back(std::move(done));

@@ -1,5 +1,6 @@
 #include "coordinator/core/cluster_layout.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,7 +87,9 @@ absl::StatusOr<ClusterLayout::Creation> ClusterLayout::Create(std::vector<proto:
 void ClusterLayout::Created(const Creation& creation, bool ok) {
   for (ShardId id : creation.shards) {
     creating_.erase(id);
-    if (!ok) shards_.Remove(id);
+    if (ok) continue;
+    shards_.Remove(id);
+    own_ps_.erase(id);
   }
 }
 
@@ -107,19 +110,39 @@ void ClusterLayout::Intact(int ps) {
 void ClusterLayout::BeginRecovery(const std::set<int>& there, const std::set<int>& gone, bool all,
                                   const RestorePoint& point) {
   for (int ps : there) absent_.erase(ps);
-  if (!gone.empty()) {
+  std::erase_if(own_ps_, [&](const auto& own) {
+    const bool back = there.count(own.second) > 0;
+    if (back) shards_.Move(own.first, own.second);
+    return back;
+  });
+  if (all) {
+    for (const auto& [shard, spec] : shards_.shards()) going_back_.insert(shard);
+  }
+  std::set<ShardId> homeless;
+  for (int ps : gone) {
+    for (ShardId shard : shards_.On(ps)) {
+      if (going_back_.count(shard) == 0) continue;
+      homeless.insert(shard);
+      own_ps_.try_emplace(shard, ps);
+    }
+  }
+  if (!homeless.empty()) {
     std::map<ShardId, ShardLoad> loads;
     for (const proto::SavedShard& saved : point.manifest.shards) {
       loads[saved.shard().id()] = LoadOf(saved);
     }
-    shards_.Spread(gone, there, loads);
-    absent_.insert(gone.begin(), gone.end());
+    shards_.Spread(homeless, there, loads);
   }
-  if (all) {
-    for (const auto& [shard, spec] : shards_.shards()) going_back_.insert(shard);
+  for (int ps : gone) {
+    if (shards_.On(ps).empty()) absent_.insert(ps);
   }
   // A PS gives up what it is making when it is set up anew.
   going_back_.insert(creating_.begin(), creating_.end());
+}
+
+bool ClusterLayout::takes(int ps) const {
+  return std::any_of(own_ps_.begin(), own_ps_.end(),
+                     [&](const auto& own) { return shards_.PsOf(own.first) == ps; });
 }
 
 std::map<ShardId, int> ClusterLayout::Moves(const std::map<ShardId, int>& to,

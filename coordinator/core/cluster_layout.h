@@ -52,8 +52,9 @@ class ClusterLayout {
   bool absent(int ps) const { return absent_.count(ps) > 0; }
   const std::set<int>& absent() const { return absent_; }
 
-  // Recovery begins with these PS, which get the shards of those that are `gone`. `all`: all shards
-  // go back. `point`: the source of the shards' loads.
+  // Recovery begins with these PS, which get those shards of `gone` ones that go back. Shards that
+  // others were to get, and have not, stay with their own PS if that is there by now. `all`: all
+  // shards go back. `point`: the source of the shards' loads.
   void BeginRecovery(const std::set<int>& there, const std::set<int>& gone, bool all,
                      const RestorePoint& point);
   // These shards, which the checkpoint has, will be restored from it on other PS; no other shards
@@ -73,8 +74,13 @@ class ClusterLayout {
   bool IsCurrent(uint64_t restore) const { return restore == restores_; }
   // The requests to a PS for that, in this order.
   std::vector<proto::ControlRequest> RestoreRequests(int ps, const RestorePoint& point) const;
+  // Whether the PS was given shards of others that were not all restored yet.
+  bool takes(int ps) const;
   // All shards are restored.
-  void Restored() { going_back_.clear(); }
+  void Restored() {
+    going_back_.clear();
+    own_ps_.clear();
+  }
   // The request to a PS that may have superfluous shards.
   proto::ControlRequest KeepRequest(int ps) const;
   Generation generation() const { return generation_; }
@@ -85,7 +91,8 @@ class ClusterLayout {
   uint64_t restores_ = 0;
   std::set<int> absent_, missed_;
   std::set<ShardId> going_back_;
-  std::set<ShardId> creating_;  // not confirmed yet
+  std::set<ShardId> creating_;     // not confirmed yet
+  std::map<ShardId, int> own_ps_;  // where shards were that others were given, since Restored
 };
 
 }  // namespace coxswain::core

@@ -288,7 +288,15 @@ class Controller {
   absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
   // Sets all PS up again: shards that go back get their state at `point`, the others keep theirs.
   void RestoreShards(const RestorePoint& point);
-  void OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status status);
+  // `cannot_read`: PS for which the files of shards are not there.
+  void OnRestored(uint64_t restore, uint64_t checkpoint, const std::set<int>& cannot_read,
+                  absl::Status status);
+  // The checkpoint could not be read, nor will it be.
+  void DoWithout(uint64_t checkpoint, const absl::Status& why);
+  void AskWhoCannotRead(uint64_t restore, uint64_t checkpoint, const std::set<int>& cannot_read,
+                        const absl::Status& status);
+  void WaitForReaders(uint64_t checkpoint, const std::set<int>& cannot_read,
+                      const absl::Status& status);
   void DropStale(int ps);
   void ResumeDispatch();
   PlanTable::PsOf PsOf() const;

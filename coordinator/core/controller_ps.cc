@@ -1,6 +1,8 @@
 // The controller and parameter servers: their loss, and restoring shards.
 
 #include <algorithm>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +11,14 @@
 #include "runtime/base/status.h"
 
 namespace coxswain::core {
+namespace {
+
+// Of a PS that may be the only one for which the files are not there.
+bool IsUnreadable(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsPermissionDenied(status);
+}
+
+}  // namespace
 
 bool Controller::AllPsUp() const {
   return std::all_of(tasks_.ps().begin(), tasks_.ps().end(),
@@ -80,6 +90,7 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
     }
     return;
   }
+  if (recovery_.restoring() && layout_.takes(ps)) recovery_.LostWhileTaking();
   moves_.Abort();  // moving shards are recovered too
   EndStepPause(status);
   if (!recovery_.IsLost(ps)) ++failures_.stats().ps_lost;
@@ -155,7 +166,7 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
     FailAll(point.status());
     return;
   }
-  layout_.BeginRecovery(tasks_.PsThere(), decision.gone, AllGoBack(), **point);
+  layout_.BeginRecovery(decision.there, decision.gone, AllGoBack(), **point);
   RestoreShards(**point);
 }
 
@@ -174,19 +185,22 @@ void Controller::RestoreShards(const RestorePoint& point) {
   const uint64_t checkpoint = point.manifest.number;
   checkpoints_.WentBack(layout_.going_back(), checkpoint);
   closures_.ForgetOverdueAttempts();
-  auto gather = NewStatusGather([this, restore, checkpoint](absl::Status status) {
-    OnRestored(restore, checkpoint, status);
+  const auto cannot_read = std::make_shared<std::set<int>>();
+  auto gather = NewStatusGather([this, restore, checkpoint, cannot_read](absl::Status status) {
+    OnRestored(restore, checkpoint, *cannot_read, status);
   });
   for (int ps : tasks_.PsThere()) {
     for (proto::ControlRequest& request : layout_.RestoreRequests(ps, point)) {
       const bool names_ps = !request.has_restore_shards();  // in its message
-      SendToPs(ps, std::move(request), {},
-               [session = tasks_.ps()[ps], names_ps, count = gather->Add<TaskSession::Response>()](
-                   absl::StatusOr<TaskSession::Response> r) {
-                 // The error of a lost task names it already.
-                 if (!names_ps && !r.ok() && !IsLost(r.status())) r = session->Named(r.status());
-                 count(std::move(r));
-               });
+      SendToPs(
+          ps, std::move(request), {},
+          [ps, session = tasks_.ps()[ps], names_ps, cannot_read,
+           count = gather->Add<TaskSession::Response>()](absl::StatusOr<TaskSession::Response> r) {
+            if (IsUnreadable(r.status())) cannot_read->insert(ps);
+            // The error of a lost task names it already.
+            if (!names_ps && !r.ok() && !IsLost(r.status())) r = session->Named(r.status());
+            count(std::move(r));
+          });
     }
     for (proto::ControlRequest& request : plans_.AllForPs(ps)) {
       SendToPs(ps, std::move(request), {}, gather->Add<TaskSession::Response>());
@@ -195,7 +209,8 @@ void Controller::RestoreShards(const RestorePoint& point) {
   gather->Finish();
 }
 
-void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status status) {
+void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, const std::set<int>& cannot_read,
+                            absl::Status status) {
   if (!layout_.IsCurrent(restore) || life_.ending() || !life_.failed().ok()) return;
   if (IsLost(status)) return;  // OnPsDown reports it, and the restore is tried again
   if (!recovery_.restoring()) return;
@@ -205,19 +220,66 @@ void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, absl::Status 
     return;
   }
   if (moved) UndoMoves(status);
+  if (IsUnreadable(status) && checkpoint != 0 && checkpoints_.writer() != nullptr) {
+    AskWhoCannotRead(restore, checkpoint, cannot_read, status);
+    return;
+  }
   const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
   if ((!damaged && !moved) || checkpoint == 0) {
     FailAll(Annotate(status, "shards cannot be restored"));
     return;
   }
-  if (damaged) {
-    checkpoints_.MarkBad(checkpoint);
-    Emit(ClusterEvent::Kind::kCheckpointFailed, "",
-         absl::StrCat("checkpoint ", checkpoint,
-                      " is not used, the one before is: ", status.message()));
-  }
+  if (damaged) DoWithout(checkpoint, status);
   recovery_.Again();
   TryRecover();
+}
+
+void Controller::DoWithout(uint64_t checkpoint, const absl::Status& why) {
+  checkpoints_.MarkBad(checkpoint);
+  Emit(ClusterEvent::Kind::kCheckpointFailed, "",
+       absl::StrCat("checkpoint ", checkpoint, " is not used, the one before is: ", why.message()));
+}
+
+// Files that a PS does not find may be there: its machine may have no such directory yet.
+void Controller::AskWhoCannotRead(uint64_t restore, uint64_t checkpoint,
+                                  const std::set<int>& cannot_read, const absl::Status& status) {
+  const RestorePoint& point = checkpoints_.points().Find(checkpoint);
+  checkpoints_.writer()->LookForFiles(
+      point.path, point.manifest,
+      [this, restore, checkpoint, cannot_read, status](const absl::Status& files) {
+        if (!layout_.IsCurrent(restore) || life_.ending() || !life_.failed().ok()) return;
+        if (!recovery_.restoring()) return;  // another PS was lost, and it is tried again
+        if (files.ok()) {
+          WaitForReaders(checkpoint, cannot_read, status);
+          return;
+        }
+        DoWithout(checkpoint, status);
+        recovery_.Again();
+        TryRecover();
+      });
+}
+
+void Controller::WaitForReaders(uint64_t checkpoint, const std::set<int>& cannot_read,
+                                const absl::Status& status) {
+  constexpr absl::Duration kBetweenTries = absl::Seconds(1);
+  const absl::Duration now = env_->Monotonic();
+  const bool first = recovery_.CannotReadFor(now) == absl::ZeroDuration();
+  for (int ps : cannot_read) recovery_.CannotRead(ps, now);
+  if (recovery_.CannotReadFor(now) >= options_.recovery.cluster_timeout) {
+    FailAll(WithDetail(
+        absl::UnavailableError(absl::StrCat("shards cannot be restored: ", status.message())),
+        {ErrorCause::kUnreachable, true, "", 0}));
+    return;
+  }
+  if (first) {
+    Emit(ClusterEvent::Kind::kCheckpointFailed, "",
+         absl::StrCat("checkpoint ", checkpoint,
+                      " is there, but not for all parameter servers (is its directory on their "
+                      "machines, too?); they try again: ",
+                      status.message()));
+  }
+  recovery_.Again();
+  loop_.PostAfter(kBetweenTries, [this] { TryRecover(); });
 }
 
 void Controller::ResumeDispatch() {

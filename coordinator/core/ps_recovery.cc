@@ -1,6 +1,7 @@
 #include "coordinator/core/ps_recovery.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -10,6 +11,7 @@ void PsRecovery::Lost(int ps, absl::Duration now) {
   if (lost_.empty()) since_ = now;
   phase_ = Phase::kWaiting;
   lost_[ps] = {now, false};
+  cannot_read_.erase(ps);
 }
 
 void PsRecovery::Back(int ps) {
@@ -27,7 +29,7 @@ bool PsRecovery::Intact(int ps) {
 bool PsRecovery::TimeIsOver(absl::Duration now) const {
   return phase_ == Phase::kWaiting &&
          std::all_of(lost_.begin(), lost_.end(), [&](const auto& lost) {
-           return lost.second.up || now - lost.second.since >= return_timeout_;
+           return lost.second.up || now - lost.second.since >= patience();
          });
 }
 
@@ -38,13 +40,33 @@ std::optional<PsRecovery::Decision> PsRecovery::Decide(absl::Duration now,
   for (const auto& [ps, task] : lost_) {
     if (!task.up) decision.gone.insert(ps);
   }
+  decision.there = there;
+  for (const auto& [ps, since] : cannot_read_) {
+    if (now - since >= return_timeout_) decision.there.erase(ps);
+  }
+  if (decision.there.empty()) decision.there = there;  // there is no better one
+  std::set_difference(there.begin(), there.end(), decision.there.begin(), decision.there.end(),
+                      std::inserter(decision.gone, decision.gone.end()));
   return decision;
+}
+
+void PsRecovery::CannotRead(int ps, absl::Duration now) { cannot_read_.try_emplace(ps, now); }
+
+absl::Duration PsRecovery::CannotReadFor(absl::Duration now) const {
+  absl::Duration longest;
+  for (const auto& [ps, since] : cannot_read_) longest = std::max(longest, now - since);
+  return longest;
+}
+
+void PsRecovery::LostWhileTaking() {
+  constexpr int kMostDoublings = 6;
+  lost_while_taking_ = std::min(lost_while_taking_ + 1, kMostDoublings);
 }
 
 absl::Duration PsRecovery::Deadline() const {
   absl::Duration last = since_;
   for (const auto& [ps, task] : lost_) {
-    if (!task.up) last = std::max(last, task.since + return_timeout_);
+    if (!task.up) last = std::max(last, task.since + patience());
   }
   return last;
 }
@@ -66,6 +88,8 @@ void PsRecovery::Finish() {
   phase_ = Phase::kRunning;
   begun_ = false;
   lost_.clear();
+  cannot_read_.clear();
+  lost_while_taking_ = 0;
 }
 
 std::string PsRecovery::ToString(absl::Duration now) const {

@@ -38,8 +38,18 @@ class PsRecovery {
   // restoring began. True when no PS is lost any more, so that closures go on.
   bool Intact(int ps);
 
+  // The PS is up, but cannot read the files of shards that it is given, which are there. It is
+  // given them again, and given up after as long as one that is lost, if there are others.
+  void CannotRead(int ps, absl::Duration now);
+  // For how long one has not been able to; zero: all can.
+  absl::Duration CannotReadFor(absl::Duration now) const;
+  // A PS that was given shards of lost ones was lost while it took them in, as happens where its
+  // memory does not suffice: those ones are waited for twice as long from now on.
+  void LostWhileTaking();
+
   struct Decision {
-    std::set<int> gone;  // given up: their shards go to others
+    std::set<int> there;  // shards are restored on these
+    std::set<int> gone;   // given up: their shards go to others
   };
   // Whether PS are waited for, and each of them is back or its time is over.
   bool TimeIsOver(absl::Duration now) const;
@@ -68,11 +78,16 @@ class PsRecovery {
     bool up = false;
   };
 
+  // How long a lost PS is waited for.
+  absl::Duration patience() const { return return_timeout_ * (1 << lost_while_taking_); }
+
   const absl::Duration return_timeout_;
   Phase phase_ = Phase::kRunning;
   bool begun_ = false;
   absl::Duration since_;
   std::map<int, Task> lost_;
+  std::map<int, absl::Duration> cannot_read_;  // since when
+  int lost_while_taking_ = 0;
 };
 
 }  // namespace coxswain::core

@@ -23,13 +23,13 @@ std::vector<PlacedShard> ShardMap::Placed(const std::map<ShardId, ShardLoad>& lo
   return placed;
 }
 
-void ShardMap::Spread(const std::set<int>& lost, const std::set<int>& there,
+void ShardMap::Spread(const std::set<ShardId>& homeless, const std::set<int>& there,
                       const std::map<ShardId, ShardLoad>& loads) {
   std::vector<PlacedShard> placed;
   for (PlacedShard shard : Placed(loads)) {
-    const bool homeless = lost.count(shard.ps) > 0;
-    if (homeless) shard.ps = -1;
-    if (homeless || there.count(shard.ps) > 0) placed.push_back(shard);
+    const bool moves = homeless.count(shard.id) > 0;
+    if (moves) shard.ps = -1;
+    if (moves || there.count(shard.ps) > 0) placed.push_back(shard);
   }
   PlaceShards(there, &placed);
   for (const PlacedShard& shard : placed) Move(shard.id, shard.ps);

@@ -22,9 +22,9 @@ class ShardMap {
   std::vector<ShardId> On(int ps) const;
   const std::map<ShardId, proto::ShardSpec>& shards() const { return shards_; }
 
-  // Moves the shards of `lost` to PS in `there` (not empty), see PlaceShards. `loads` has the loads
-  // of shards as far as they were measured.
-  void Spread(const std::set<int>& lost, const std::set<int>& there,
+  // Moves these shards to PS in `there` (not empty), see PlaceShards. `loads` has the loads of shards
+  // as far as they were measured.
+  void Spread(const std::set<ShardId>& homeless, const std::set<int>& there,
               const std::map<ShardId, ShardLoad>& loads = {});
   void Move(ShardId shard, int ps) { shards_.at(shard).set_ps(ps); }
   // All shards, for placement.

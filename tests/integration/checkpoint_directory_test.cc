@@ -92,31 +92,106 @@ TEST_CASE("a machine without the shared file system ends the job before training
   CheckRefused(daemons, WriteMatrixFactorization(files), directory, "not the same directory");
 }
 
-TEST_CASE("a parameter server that comes back without the directory is named, with its address",
-          "[checkpoint_directory]") {
-  const DataFiles files;
-  fs::create_directory(files.Path("root"));
-  int starts = 0;
-  Daemons daemons(files, 2, 1, [&](const std::string& job, int task) {
-    const bool again = job == "ps" && task == 1 && starts++ > 0;
-    return Daemons::Launch{{}, {"--root", files.Path(again ? "root" : "")}};
-  });
-  const auto train = std::make_unique<Process>(CoxswainCommand(
-      {"train", WriteMatrixFactorization(files), "--cluster", daemons.cluster_file(),
-       "--checkpoint-dir", files.Path("checkpoints"), "--set", "checkpoint.every_steps=20", "--set",
-       "train.epochs=", "--set", "train.steps=1000000000"}));
-  REQUIRE(train->WaitForError("checkpoint 1 written"));
-  daemons.ps(1).Kill(SIGKILL);
-  daemons.RestartPs(1);
-  const std::string name = absl::StrCat("/job:ps/task:1 at ", daemons.config().ps[1], ": '",
-                                        files.Path("checkpoints"), "/checkpoint-");
+// A job with checkpoints whose second PS is killed, and comes back without their directory.
+class WithoutDirectory {
+ public:
+  explicit WithoutDirectory(Daemons::Launch (*launch)(const DataFiles& files), int ps = 2)
+      : lost_(ps - 1), daemons_(files_, ps, 1, [=, this](const std::string& job, int task) {
+          const bool again = job == "ps" && task == lost_ && starts_++ > 0 && !mended_;
+          if (again) return launch(files_);
+          return Daemons::Launch{{}, {"--root", files_.Path("")}};
+        }) {}
+
+  void Lose(double return_seconds, const std::vector<std::string>& flags = {}) {
+    fs::create_directory(files_.Path("root"));
+    std::vector<std::string> command = {
+        "train",
+        WriteMatrixFactorization(files_),
+        "--cluster",
+        daemons_.cluster_file(),
+        "--checkpoint-dir",
+        files_.Path("checkpoints"),
+        "--set",
+        "checkpoint.every_steps=20",
+        "--set",
+        "train.epochs=",
+        "--set",
+        "train.steps=1000000000",
+        "--set",
+        absl::StrCat("checkpoint.ps_return_seconds=", return_seconds)};
+    command.insert(command.end(), flags.begin(), flags.end());
+    train_ = std::make_unique<Process>(CoxswainCommand(command));
+    REQUIRE(train_->WaitForError("checkpoint 1 written"));
+    daemons_.ps(lost_).Kill(SIGKILL);
+    daemons_.RestartPs(lost_);
+  }
+  void Mend() {
+    mended_ = true;
+    daemons_.ps(lost_).Kill(SIGKILL);
+    daemons_.RestartPs(lost_);
+  }
+  // The error's beginning, with the task's name and address.
+  std::string Name() const {
+    return absl::StrCat("/job:ps/task:", lost_, " at ",
+                        daemons_.config().ps[static_cast<size_t>(lost_)], ": ");
+  }
+  std::string directory() const { return files_.Path("checkpoints"); }
+  Process* train() { return train_.get(); }
+
+ private:
+  const DataFiles files_;
+  const int lost_;
+  int starts_ = 0;
+  bool mended_ = false;
+  Daemons daemons_;
+  std::unique_ptr<Process> train_;
+};
+
+Daemons::Launch AnotherRoot(const DataFiles& files) { return {{}, {"--root", files.Path("root")}}; }
+
+// As a network's file system that is not mounted yet. No prefix: see WithMounts.
+Daemons::Launch NothingThere(const DataFiles& files) {
+  return WithMounts(files.Path("checkpoints"), "mount -t tmpfs none \"$0\"");
+}
+
+TEST_CASE(
+    "a parameter server that comes back without the directory is named, and others take its rows",
+    "[checkpoint_directory]") {
+  const auto launch = GENERATE(&AnotherRoot, &NothingThere);
+  if (launch == &NothingThere && NothingThere(DataFiles()).prefix.empty()) return;
+  WithoutDirectory job(launch);
+  job.Lose(/*return_seconds=*/2);
   // The checkpoint is whole, and stays for a server that may read it.
-  const auto result = train->Wait();
+  REQUIRE(job.train()->WaitForError("is there, but not for all parameter servers"));
+  REQUIRE(job.train()->WaitForError("went back to checkpoint"));
+  job.train()->Kill(SIGTERM);
+  const auto result = job.train()->Wait();
   CAPTURE(result.err);
-  CHECK(result.code == 3);
-  CHECK_THAT(result.err, Contains("shards cannot be restored: " + name) && Contains("see --root") &&
+  CHECK_THAT(result.err, Contains(job.Name()) && Contains(job.directory() + "/checkpoint-") &&
                              !Contains("is not used"));
-  CHECK(fs::exists(files.Path("checkpoints/checkpoint-000001/manifest.json")));
+  CHECK(fs::exists(job.directory()));
+}
+
+TEST_CASE("a parameter server that has the directory again in time gets its own rows",
+          "[checkpoint_directory]") {
+  WithoutDirectory job(&AnotherRoot);
+  job.Lose(/*return_seconds=*/600);
+  REQUIRE(job.train()->WaitForError("is there, but not for all parameter servers"));
+  job.Mend();
+  REQUIRE(job.train()->WaitForError("went back to checkpoint"));
+  job.train()->Kill(SIGTERM);
+  CHECK(job.train()->Wait().code == 75);
+}
+
+TEST_CASE("a job whose only parameter server has no directory waits for it, and ends with 4",
+          "[checkpoint_directory]") {
+  WithoutDirectory job(&AnotherRoot, /*ps=*/1);
+  job.Lose(/*return_seconds=*/0, {"--set", "cluster.timeout_seconds=4"});
+  const auto result = job.train()->Wait();
+  CAPTURE(result.err);
+  CHECK(result.code == 4);
+  CHECK_THAT(result.err, Contains("shards cannot be restored: " + job.Name()) &&
+                             Contains("see --root") && !Contains("is not used"));
 }
 
 }  // namespace

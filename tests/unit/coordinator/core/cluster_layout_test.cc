@@ -118,6 +118,51 @@ TEST_CASE("the shards of a PS that is given up come back elsewhere, the others s
   CHECK(layout.going_back().empty());
 }
 
+TEST_CASE(
+    "shards that others were to take stay with their own PS when that is back before they have",
+    "[cluster_layout]") {
+  ClusterLayout layout = Three();
+  layout.Lost(0);
+  layout.BeginRecovery({1}, {0}, /*all=*/false, {});
+  CHECK(layout.shards().On(1) == std::vector<ShardId>{1, 2, 3});
+  CHECK(layout.takes(1));
+  CHECK_FALSE(layout.takes(0));
+  layout.Lost(1);  // say, its memory did not suffice
+  layout.BeginRecovery({1}, {0}, /*all=*/false, {});
+  CHECK(layout.shards().On(1) == std::vector<ShardId>{1, 2, 3});
+  layout.Lost(1);
+  layout.BeginRecovery({0, 1}, {}, /*all=*/false, {});
+  CHECK(layout.shards().On(0) == std::vector<ShardId>{1, 2});
+  CHECK(layout.shards().On(1) == std::vector<ShardId>{3});
+  CHECK(layout.going_back() == Shards{1, 2, 3});
+  CHECK_FALSE(layout.takes(1));
+  CHECK_FALSE(layout.absent(0));
+  layout.Restored();
+  // What others have taken is theirs.
+  layout.Lost(0);
+  layout.BeginRecovery({1}, {0}, /*all=*/false, {});
+  layout.Restored();
+  CHECK_FALSE(layout.takes(1));
+  layout.Lost(1);
+  layout.BeginRecovery({0, 1}, {}, /*all=*/false, {});
+  CHECK(layout.shards().On(1) == std::vector<ShardId>{1, 2, 3});
+}
+
+TEST_CASE("a PS that is given up for what it cannot read keeps the shards that it has",
+          "[cluster_layout]") {
+  ClusterLayout layout = Three();
+  layout.Lost(0);
+  layout.BeginRecovery({1, 2}, {0}, /*all=*/false, {});
+  const std::vector<ShardId> taken = layout.shards().On(1);
+  REQUIRE(taken.size() > 1);  // 3, and one of the lost ones at least
+  layout.BeginRecovery({2}, {0, 1}, /*all=*/false, {});
+  CHECK(layout.shards().On(1) == std::vector<ShardId>{3});
+  CHECK(layout.shards().On(2) == std::vector<ShardId>{1, 2});
+  CHECK(layout.going_back() == Shards{1, 2});
+  CHECK_FALSE(layout.absent(1));
+  CHECK(layout.absent(0));
+}
+
 TEST_CASE("all shards go back together, and those that are being made are made anew",
           "[cluster_layout]") {
   ClusterLayout layout = Three();

@@ -127,6 +127,54 @@ proto::ShardSpec ShardOf(ShardId id, int64_t rows, int ps) {
   return shard;
 }
 
+TEST_CASE("a PS that cannot read what it is given is given up after a while, if there is another",
+          "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  const absl::Duration begin = absl::Seconds(100);
+  CHECK(r.CannotReadFor(begin) == absl::ZeroDuration());
+  r.Lost(1, begin);
+  r.Back(1);
+  for (int second = 0; second < 10; ++second) {
+    const absl::Duration now = begin + absl::Seconds(second);
+    const auto decision = r.Decide(now, {0, 1});
+    REQUIRE(decision);
+    CHECK(decision->gone == kNone);
+    CHECK(decision->there == std::set<int>{0, 1});
+    r.Begin();
+    r.CannotRead(1, now);
+    CHECK(r.CannotReadFor(now) == absl::Seconds(second));
+    r.Again();
+  }
+  const auto decision = r.Decide(begin + absl::Seconds(10), {0, 1});
+  REQUIRE(decision);
+  CHECK(decision->gone == std::set<int>{1});
+  CHECK(decision->there == std::set<int>{0});
+  // Where there is no other, it is tried for longer.
+  CHECK(r.Decide(begin + absl::Seconds(10), {1})->there == std::set<int>{1});
+  CHECK(r.Decide(begin + absl::Seconds(10), {1})->gone == kNone);
+  // One that is started again may be able to.
+  r.Lost(1, begin + absl::Seconds(11));
+  r.Back(1);
+  CHECK(r.Decide(begin + absl::Seconds(12), {0, 1})->gone == kNone);
+}
+
+TEST_CASE("lost PS are waited for twice as long each time that one is lost that took their shards",
+          "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  r.Lost(1, absl::Seconds(100));
+  r.LostWhileTaking();
+  CHECK(r.Deadline() == absl::Seconds(120));
+  CHECK_FALSE(r.TimeIsOver(absl::Seconds(119)));
+  CHECK(r.TimeIsOver(absl::Seconds(120)));
+  r.LostWhileTaking();
+  CHECK(r.Deadline() == absl::Seconds(140));
+  for (int i = 0; i < 40; ++i) r.LostWhileTaking();
+  CHECK(r.Deadline() == absl::Seconds(740));
+  r.Finish();
+  r.Lost(1, absl::Seconds(1000));
+  CHECK(r.Deadline() == absl::Seconds(1010));
+}
+
 TEST_CASE("the shards of lost PS are spread evenly over the others", "[recovery]") {
   ShardMap map;
   map.Add(ShardOf(1, 100, 0));
@@ -134,7 +182,7 @@ TEST_CASE("the shards of lost PS are spread evenly over the others", "[recovery]
   map.Add(ShardOf(3, 10, 0));
   map.Add(ShardOf(4, 50, 1));
   map.Add(ShardOf(5, 60, 2));
-  map.Spread({0}, {1, 2});
+  map.Spread({1, 2, 3}, {1, 2});
   CHECK(map.On(0).empty());
   CHECK(map.On(1) == std::vector<ShardId>{1, 3, 4});  // 50 + 100, then the smallest
   CHECK(map.On(2) == std::vector<ShardId>{2, 5});     // 60 + 90
