@@ -315,7 +315,9 @@ int Serve(const std::string& job, const Flags& flags, Settings settings, const s
   options.incarnation = flags.incarnation;
   options.memory_wanted = [] { return FreeMemoryShare() < kLittleMemory; };
   if (absl::Status s = AddDevices(flags, env.get(), &options); !s.ok()) {
-    return Complain(Annotate(s, "--gpus"), kUsageError);
+    // A GPU that was lost may not be back yet.
+    return Complain(Annotate(s, "--gpus"),
+                    absl::IsInvalidArgument(s) ? kUsageError : kDeviceLostCode);
   }
   // This process cannot use the device again. A restarted worker has lost no state, and a PS has
   // lost what it loses with every other end.

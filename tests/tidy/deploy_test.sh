@@ -70,14 +70,20 @@ stage() {
 END
   cat >"$tmp/bin/srun" <<'END'
 #!/usr/bin/env bash
+all="$*"
 while [[ $1 == --* ]]; do
   [[ $1 != --nodelist=* ]] || node=${1#--nodelist=}
   shift
 done
 echo $$ >"$FAKE/$1-$5.pid"
+echo "$all" >"$FAKE/$1-$5.srun"
 echo "$node $*" >"$FAKE/$1-$5.args"
 echo "$node" >>"$FAKE/$1-$5.starts"
 [[ ${FAKE_ENDS_ONCE:-} != "$1-$5" || $(grep -c . "$FAKE/$1-$5.starts") != 1 ]] || exit 1
+if [[ ${FAKE_TOLD:-} == "$1" ]]; then
+  until [[ -e $FAKE/told ]]; do sleep 0.1; done
+  exit 0
+fi
 exec sleep 600
 END
   cat >"$tmp/bin/coxswain" <<'END'
@@ -138,6 +144,7 @@ worker:
   - node3:28384
   - node2:28385
   - node3:28385' "$(cat job.515/cluster.yaml)"
+  check "steps take no memory from each other" grep -q -- " --mem=0 " "$tmp/coxswain-ps-0.srun"
   equal "a step's arguments" "node1 coxswain-ps --cluster $tmp/submit/job.515/cluster.yaml --task 0 \
 --root $tmp/submit" "$(cat "$tmp/coxswain-ps-0.args")"
   check "the job has a secret" test -s job.515/secret
@@ -159,6 +166,16 @@ worker:
   exec 8>&-
   equal "the other daemons were started once" 1 "$(grep -c . "$tmp/coxswain-worker-0.starts")"
   check "its end is told" grep -q "worker 1 ended with 1" "$tmp/again.err"
+  # Slurm that preempts tells the daemons, and them alone.
+  FAKE_WAITS=1 FAKE_TOLD=coxswain-ps bash "$script" job.yaml &
+  pid=$!
+  exec 8<>"$tmp/ready"
+  check "the job starts" read -r -t 60 -u 8
+  exec 8>&-
+  touch "$tmp/told"
+  wait "$pid"
+  equal "daemons that were told to end are the end of the job" 75 $?
+  check "no step is left after the daemons' end" none_left
   FAKE_CODE=3 bash "$script" job.yaml
   equal "a failed job's exit code" 3 $?
   SLURM_NTASKS=3 bash "$script" job.yaml 2>/dev/null
