@@ -21,9 +21,13 @@ bool HasPower(const OpCase& op_case) {
 template <typename O, typename Rule>
 bool HasNumbersOf() {
   using OnHost = typename O::template Rule<float>;
-  using Numbers = typename OnHost::Numbers;
-  return std::is_base_of_v<Numbers, OnHost> && std::is_base_of_v<Numbers, Rule> &&
-         sizeof(Numbers) == sizeof(Rule) && sizeof(Numbers) <= sizeof(OnHost);
+  if constexpr (requires { typename OnHost::Numbers; }) {
+    using Numbers = typename OnHost::Numbers;
+    return std::is_base_of_v<Numbers, OnHost> && std::is_base_of_v<Numbers, Rule> &&
+           sizeof(Numbers) == sizeof(Rule) && sizeof(Numbers) <= sizeof(OnHost);
+  } else {
+    return false;
+  }
 }
 
 template <typename Rule>
