@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -288,6 +289,9 @@ class Controller {
   absl::StatusOr<const RestorePoint*> ChooseRestorePoint() const;
   // Sets all PS up again: shards that go back get their state at `point`, the others keep theirs.
   void RestoreShards(const RestorePoint& point);
+  // The task was asked to end. A PS goes once a checkpoint has what it has now, if there are
+  // checkpoints: they bring it back, and next to nothing has to run again.
+  void OnTaskEnding(bool is_ps, int task);
   // `cannot_read`: PS for which the files of shards are not there.
   void OnRestored(uint64_t restore, uint64_t checkpoint, const std::set<int>& cannot_read,
                   absl::Status status);
@@ -390,6 +394,7 @@ class Controller {
   DatasetTable datasets_;
   ValuesTable values_;
   ClusterLayout layout_;
+  std::set<int> ps_ending_;  // they wait for a checkpoint
   PsRecovery recovery_;
   ShardMoves moves_;
   Checkpoints checkpoints_;

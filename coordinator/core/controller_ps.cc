@@ -76,6 +76,23 @@ void Controller::DropStale(int ps) {
   tasks_.ps()[ps]->Request(layout_.KeepRequest(ps), {}, [](auto) {});
 }
 
+void Controller::OnTaskEnding(bool is_ps, int task) {
+  TaskSession* const session =
+      (is_ps ? tasks_.ps() : tasks_.workers())[static_cast<size_t>(task)].get();
+  const bool has_rows = is_ps && life_.started() && !layout_.shards().On(task).empty();
+  if (!has_rows || checkpoints_.writer() == nullptr) {
+    session->LetGo();
+    return;
+  }
+  LogInfo(session->where(), " is asked to end: a checkpoint is written before");
+  // Others that are asked meanwhile wait for the same one: it is what remains when the first goes.
+  ps_ending_.insert(task);
+  if (ps_ending_.size() > 1) return;
+  Checkpoint([this](const auto&) {
+    for (int ps : std::exchange(ps_ending_, {})) tasks_.ps()[ps]->LetGo();
+  });
+}
+
 void Controller::OnPsDown(int ps, const absl::Status& status) {
   loop_.AssertOnLoop();
   if (!life_.started()) {

@@ -47,6 +47,7 @@ TaskSession::Events Controller::EventsOf(const std::string& job, int task) {
     if (!is_ps) OnWorkerData(task, std::move(m));
   };
   events.low_water = [this] { return MarkToTell(); };
+  events.on_ending = [this, is_ps, task] { OnTaskEnding(is_ps, task); };
   return events;
 }
 

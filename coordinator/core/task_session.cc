@@ -197,11 +197,14 @@ void TaskSession::OnControlReply(net::Message message) {
 // The connection keeps the order of messages both ways. So the task had all requests up to the
 // pong's last one, and had answered before it spoke those that it does not name.
 void TaskSession::OnPong(const net::Message& message) {
-  if (requests_.empty()) return;
   const auto pong = cluster::DecodeControl<proto::PongReply>(message);
   if (!pong.ok()) {
     Down(Lost("sent a pong that is torn"));
     return;
+  }
+  if (up_ && pong->ending() && !std::exchange(ending_, true) && events_.on_ending) {
+    events_.on_ending();
+    if (!up_) return;
   }
   uint64_t last = pong->last_request();
   const auto& open = pong->open_requests();
@@ -253,6 +256,7 @@ void TaskSession::OnHelloReply(const net::Message& message) {
   fresh_ = hello->fresh() || hello->incarnation() != incarnation_;
   incarnation_ = hello->incarnation();
   up_ = true;
+  ending_ = false;
   SchedulePing();
   events_.on_up();
 }
@@ -372,6 +376,12 @@ std::optional<TaskSession::Waiting> TaskSession::oldest_request() const {
   loop_->AssertOnLoop();
   if (requests_.empty()) return std::nullopt;
   return requests_.begin()->second.waiting;
+}
+
+void TaskSession::LetGo() {
+  proto::ControlRequest request;
+  request.mutable_let_go();
+  Request(std::move(request), {}, [](const auto&) {});
 }
 
 void TaskSession::Send(net::Message message) {

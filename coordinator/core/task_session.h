@@ -48,6 +48,8 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
     std::function<void(absl::Status)> on_refused;
     std::function<void(net::Message)> on_data;  // a message with a packed header
     std::function<ClosureId()> low_water;       // for the next ping
+    // May be null: the task is asked to end, and waits for LetGo.
+    std::function<void()> on_ending = nullptr;
   };
   struct Response {
     proto::ControlReply reply;
@@ -83,6 +85,8 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   std::optional<Waiting> oldest_request() const;
   // Dropped when the task is not up.
   void Send(net::Message message);
+  // Tells a task that is asked to end that nothing is wanted of it any more.
+  void LetGo();
   // The limit of the current connection; without one, the general limit.
   size_t max_message_bytes() const {
     return connection_ == nullptr ? net::kMaxMessageBytes : connection_->max_message_bytes();
@@ -139,6 +143,7 @@ class TaskSession : public std::enable_shared_from_this<TaskSession> {
   Events events_;
   bool stopped_ = false;
   bool up_ = false;
+  bool ending_ = false;  // and said so
   bool answered_ = false;
   bool greeting_ = false;  // a hello waits for its answer
   bool claims_ = false;    // that hello claims the task

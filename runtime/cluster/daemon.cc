@@ -170,12 +170,18 @@ void Daemon::OnPing(Peer* peer, const net::Message& message) {
     gate_.Renew(env_->Monotonic());
     OnLowWater(ping->low_water());
   }
-  proto::PongReply pong;
+  proto::PongReply pong = MakePong(ping->last_request());
   pong.set_session(ping->session());
-  pong.set_incarnation(incarnation_);
-  pong.set_last_request(ping->last_request());
   peer->requests->Name(&pong);
   peer->connection->Send(EncodeControl(net::MessageType::kPong, pong));
+}
+
+proto::PongReply Daemon::MakePong(uint64_t last_request) const {
+  proto::PongReply pong;
+  pong.set_incarnation(incarnation_);
+  pong.set_last_request(last_request);
+  pong.set_ending(let_go_ != nullptr);
+  return pong;
 }
 
 void Daemon::OnHello(Peer* peer, const net::Message& message) {
@@ -295,6 +301,11 @@ void Daemon::OnControlMessage(const std::shared_ptr<Peer>& peer, net::Message me
     Trace(request->trace(), reply);
     return;
   }
+  if (request->has_let_go()) {
+    ReplyStatus(reply, absl::OkStatus());
+    LetGo();
+    return;
+  }
   OnControl(*request, std::move(message), std::move(reply));
 }
 
@@ -315,6 +326,22 @@ absl::Status Daemon::Restarted() const {
                     {ErrorCause::kTaskLost, true, TaskName(), incarnation_});
 }
 
+void Daemon::AskToEnd(std::function<void()> let_go) {
+  loop_->Post([this, let_go = std::move(let_go)]() mutable {
+    let_go_ = std::move(let_go);
+    const auto coordinator = coordinator_connection_.lock();
+    if (coordinator == nullptr || !gate_.held()) {
+      LetGo();
+      return;
+    }
+    coordinator->Send(EncodeControl(net::MessageType::kPong, MakePong(/*last_request=*/0)));
+  });
+}
+
+void Daemon::LetGo() {
+  if (const auto let_go = std::exchange(let_go_, nullptr)) let_go();
+}
+
 void Daemon::Terminate(std::function<void()> done) {
   loop_->Post([this, done = std::move(done)] {
     terminating_ = true;
@@ -330,6 +357,7 @@ void Daemon::EndSession(absl::string_view why) {
   ++session_;
   trace_.Enable(false);
   OnSessionEnd();
+  LetGo();
 }
 
 void Daemon::WatchLease() {

@@ -57,6 +57,10 @@ class Daemon {
 
   // Starts to listen. Errors: as Transport::Listen.
   absl::Status Start();
+  // Before the end: tells the coordinator that the task is to end, and calls `let_go` once nothing is
+  // wanted of it any more; at once where nobody holds it. The coordinator may never say so. On any
+  // thread. Thread-safe.
+  void AskToEnd(std::function<void()> let_go);
   // The first step of an end in good order: tells the coordinator, by closing its connection with
   // cause kTerminated, and lets none in any more. `done` is called when that is under way, on any
   // thread. Then destroy the daemon. Thread-safe.
@@ -139,6 +143,9 @@ class Daemon {
   absl::Status Greet(Peer* peer, const proto::HelloRequest& hello, bool* fresh);
   void OnControlMessage(const std::shared_ptr<Peer>& peer, net::Message message);
   void OnPing(Peer* peer, const net::Message& message);
+  // What the task says in a pong.
+  proto::PongReply MakePong(uint64_t last_request) const;
+  void LetGo();
   absl::Status Terminated() const;
   absl::Status Restarted() const;
   void EndSession(absl::string_view why);
@@ -163,6 +170,7 @@ class Daemon {
   uint64_t watch_ = 0;   // counts: an older timer does nothing
   bool silent_ = false;  // the lease ran out, and that was said
   bool terminating_ = false;
+  std::function<void()> let_go_;                           // null: it is not to end, or was let go
   std::weak_ptr<net::Connection> coordinator_connection_;  // of the last that was let in
   std::weak_ptr<Peer> coordinator_;                        // the same
   uint64_t session_ = 0;                                   // counts beginnings and ends

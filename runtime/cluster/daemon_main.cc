@@ -55,6 +55,7 @@ struct Flags {
   net::TlsOptions tls;
   std::vector<std::string> roots;
   bool exit_with_parent = false;
+  double end_seconds = 20;
   uint64_t incarnation = 0;  // a plain number, as CLI11 requires
 };
 
@@ -165,6 +166,23 @@ int Complain(const absl::Status& status, int code) {
   return code;
 }
 
+// Waits until nothing is wanted of a parameter server any more: its coordinator writes a checkpoint
+// first. No longer than that, and not beyond another signal.
+void AwaitLetGo(Daemon* daemon, const sigset_t& signals, absl::Duration longest) {
+  const timespec interval = absl::ToTimespec(absl::Milliseconds(20));
+  const auto let_go = std::make_shared<absl::Notification>();
+  daemon->AskToEnd([let_go] { let_go->Notify(); });
+  const absl::Time end = absl::Now() + longest;
+  while (!let_go->HasBeenNotified()) {
+    if (absl::Now() >= end) {
+      LogWarning("ends although its coordinator has not said that it may, within ",
+                 absl::FormatDuration(longest));
+      return;
+    }
+    if (sigtimedwait(&signals, nullptr, &interval) > 0) return;
+  }
+}
+
 // From now on the process ends within kEndTime, or at once by another of these signals, which are
 // blocked. Work that then still runs is a kernel, or reads a file.
 void BoundTheEnd(const sigset_t& signals) {
@@ -241,6 +259,13 @@ void AddFlags(const std::string& job, CLI::App* app, Flags* flags) {
   app->add_option("--local-socket", flags->local_socket,
                   "instead of a port, listen on a socket of this name, for processes of this user "
                   "on this machine only");
+  if (job == "ps") {
+    app->add_option(
+           "--end-seconds", flags->end_seconds,
+           "on SIGTERM: how long to go on at most until the coordinator has written a "
+           "checkpoint, where it writes any (default: 20); a second signal ends it at once")
+        ->check(CLI::Range(0.0, 3600.0));
+  }
   app->add_flag("--exit-with-parent", flags->exit_with_parent, "end when the parent process ends");
   app->add_option("--incarnation", flags->incarnation,
                   "a number that is unique to this start, for programs that start daemons "
@@ -330,6 +355,7 @@ int Serve(const std::string& job, const Flags& flags, Settings settings, const s
   std::fflush(stdout);
   const int signal_number = WaitForSignal(signals, &watch);
   LogInfo("ending on signal ", signal_number);
+  if (job == "ps") AwaitLetGo(daemon.get(), signals, absl::Seconds(flags.end_seconds));
   BoundTheEnd(signals);
   auto told = std::make_shared<absl::Notification>();
   daemon->Terminate([told] { told->Notify(); });

@@ -20,10 +20,17 @@ constexpr Epoch kEpoch = 3;
 // A daemon of its own, and the coordinator that holds it.
 struct Held {
   explicit Held(const std::string& job)
-      : daemon({std::string(COXSWAIN_BINARY_DIR "/bin/coxswain-") + job, "--port", "0"}),
+      : daemon(CommandOf(job)),
         address(AddressOf(daemon)),
         transport(WithSecret(net::NewGrpcTransport())),
         coordinator(transport.get(), address, kEpoch) {}
+
+  // This coordinator lets no parameter server go.
+  static std::vector<std::string> CommandOf(const std::string& job) {
+    std::vector<std::string> command = {COXSWAIN_BINARY_DIR "/bin/coxswain-" + job, "--port", "0"};
+    if (job == "ps") command.insert(command.end(), {"--end-seconds", "0"});
+    return command;
+  }
 
   // Gives the worker a data set that is not loaded, because its file cannot be opened.
   void LoadForLong(const std::string& path) {

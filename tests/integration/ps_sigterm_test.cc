@@ -1,0 +1,128 @@
+// Parameter servers that are asked to end: what they have is in a checkpoint before they go.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "absl/time/clock.h"
+#include "coxswain/checkpoint.h"
+#include "tests/integration/counting_job.h"
+#include "tests/integration/jobs.h"
+#include "tests/testing/fake_tasks.h"
+#include "tests/testing/paths.h"
+
+namespace coxswain {
+namespace {
+
+using Catch::Matchers::Contains;
+
+void Must(const absl::Status& status) {
+  INFO(status);
+  REQUIRE(status.ok());
+}
+
+TEST_CASE("a parameter server that gets SIGTERM goes once a checkpoint has what it has",
+          "[sigterm]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 2);
+  ClusterOptions options;
+  options.recovery.ps_return_timeout = absl::Seconds(60);
+  const Cluster cluster = Connect(daemons, options);
+  CountingJob job(cluster);
+  CheckpointOptions checkpoints;
+  checkpoints.directory = files.Path("checkpoints");
+  checkpoints.every = absl::ZeroDuration();
+  CheckpointManager manager(checkpoints);
+  Must(manager.Start(cluster));
+  job.Schedule(2000);
+  Must(job.coordinator().Join());
+  for (const int signal : {SIGTERM, SIGINT}) {
+    daemons.ps(1).Kill(signal);
+    CHECK(daemons.ps(1).Wait().code == 0);
+    daemons.RestartPs(1);
+    job.Schedule(100);
+    Must(job.coordinator().Join());
+    job.CheckAppliedOnce();
+  }
+  const ClusterStats stats = cluster.stats();
+  CHECK(stats.checkpoints.written == 2);
+  CHECK(stats.failures.ps_lost == 2);
+  CHECK(stats.failures.closures_rerun == 0);
+}
+
+TEST_CASE("all parameter servers at once that get SIGTERM in the middle of steps lose nothing",
+          "[sigterm]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 1);
+  ClusterOptions options;
+  options.recovery.ps_return_timeout = absl::Seconds(60);
+  const Cluster cluster = Connect(daemons, options);
+  CountingJob job(cluster);
+  CheckpointOptions checkpoints;
+  checkpoints.directory = files.Path("checkpoints");
+  checkpoints.every = absl::ZeroDuration();
+  CheckpointManager manager(checkpoints);
+  Must(manager.Start(cluster));
+  job.Schedule(3000);
+  for (int ps = 0; ps < 2; ++ps) daemons.ps(ps).Kill(SIGTERM);
+  for (int ps = 0; ps < 2; ++ps) CHECK(daemons.ps(ps).Wait().code == 0);
+  CHECK(cluster.stats().checkpoints.written >= 1);
+  for (int ps = 0; ps < 2; ++ps) daemons.RestartPs(ps);
+  job.Schedule(500);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+}
+
+TEST_CASE("a parameter server of a job without checkpoints, or of none, goes at once",
+          "[sigterm]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 1);
+  daemons.ps(1).Kill(SIGTERM);  // nobody has connected
+  CHECK(daemons.ps(1).Wait(absl::Seconds(10)).code == 0);
+  daemons.RestartPs(1);
+  const Cluster cluster = Connect(daemons, {});
+  CountingJob job(cluster);
+  job.Schedule(100);
+  Must(job.coordinator().Join());
+  daemons.ps(0).Kill(SIGTERM);
+  CHECK(daemons.ps(0).Wait(absl::Seconds(10)).code == 0);
+}
+
+// One that is held by a coordinator which never answers.
+std::unique_ptr<Process> Start(const std::string& seconds) {
+  return std::make_unique<Process>(std::vector<std::string>{
+      COXSWAIN_BINARY_DIR "/bin/coxswain-ps", "--port", "0", "--end-seconds", seconds});
+}
+
+TEST_CASE("a parameter server whose coordinator does not let it go ends when its time is over",
+          "[sigterm]") {
+  const auto ps = Start("1");
+  const auto transport = WithSecret(net::NewGrpcTransport());
+  testing::FakeCoordinator coordinator(transport.get(), AddressOf(*ps), /*epoch=*/3);
+  ps->Kill(SIGTERM);
+  const Process::Result result = ps->Wait(absl::Seconds(30));
+  CAPTURE(result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, Contains("has not said that it may, within 1s"));
+}
+
+TEST_CASE("a second signal ends a parameter server that waits for its coordinator", "[sigterm]") {
+  const auto ps = Start("600");
+  const auto transport = WithSecret(net::NewGrpcTransport());
+  testing::FakeCoordinator coordinator(transport.get(), AddressOf(*ps), /*epoch=*/3);
+  ps->Kill(SIGTERM);
+  REQUIRE(ps->WaitForError("ending on signal 15"));
+  ps->Kill(SIGTERM);
+  CHECK(ps->Wait(absl::Seconds(30)).code == 0);
+}
+
+TEST_CASE("how long a parameter server may go on is a number of seconds", "[sigterm]") {
+  for (const std::string wrong : {"-1", "x", "3601", "nan"}) {
+    const auto result = Start(wrong)->Wait();
+    CAPTURE(wrong, result.err);
+    CHECK(result.code == 2);
+    CHECK_THAT(result.err, Contains("--end-seconds"));
+  }
+}
+
+}  // namespace
+}  // namespace coxswain
