@@ -122,10 +122,11 @@ absl::Status Answer(const ServeFlags& flags, const std::string& directory,
 }
 
 absl::Status ServeModel(const ServeFlags& flags) {
-  std::string identity = serve::ModelWatch::IdentityOf(flags.model_dir);
+  serve::ModelWatch::Loaded loaded = {serve::ModelWatch::IdentityOf(flags.model_dir)};
   auto model = serve::LoadServed(flags.model_dir, flags.verify);
   if (!model.ok()) return AsUsersMistake(model.status());
   serve::ServedPtr first = *std::move(model);
+  loaded.lost_pages = first->lost_pages;
   serve::ModelService service(first, OptionsOf(flags));
   const auto indexes = NewIndexBuilder(flags, &service);
   serve::ModelWatch::Events events;
@@ -135,7 +136,8 @@ absl::Status ServeModel(const ServeFlags& flags) {
     std::printf("serving a newer model, of %s steps\n", WithCommas(steps).c_str());
     std::fflush(stdout);
   };
-  events.on_error = [](const absl::Status& status) {
+  events.on_error = [](const absl::Status& status, bool said) {
+    if (said) return;
     std::fprintf(stderr, "note: the newer model is not served: %s\n",
                  std::string(status.message()).c_str());
   };
@@ -143,7 +145,7 @@ absl::Status ServeModel(const ServeFlags& flags) {
   return Answer(flags, flags.model_dir, &service, [&] {
     if (indexes != nullptr) indexes->Build(first);
     first.reset();  // the service may drop it when there is a newer one
-    watch.emplace(flags.model_dir, std::move(identity), std::move(events));
+    watch.emplace(flags.model_dir, std::move(loaded), std::move(events));
   });
 }
 

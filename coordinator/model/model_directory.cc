@@ -37,35 +37,6 @@ absl::Status Stays(const std::string& directory, absl::string_view why,
       kind.what, " and nothing else in it"));
 }
 
-// The files that belong to the model in a directory, relative to it; empty when there is none.
-std::set<std::string> FilesOfModel(env::FileSystem* files, const std::string& directory,
-                                   const ManifestKind& kind) {
-  const auto text = files->Read(absl::StrCat(directory, "/", kind.file));
-  if (!text.ok()) return {};
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || json.value("format", nlohmann::json()) != kind.format) return {};
-  std::set<std::string> names = {kind.file, "job.yaml"};
-  const auto add = [&names](const nlohmann::json& name) {
-    if (name.is_string()) names.insert(name.get<std::string>());
-  };
-  if (const auto list = json.find("files"); list != json.end() && list->is_array()) {
-    for (const auto& name : *list) add(name);
-    return names;
-  }
-  // Models of version 0.1 do not list their files.
-  if (const auto list = json.find("variables"); list != json.end() && list->is_array()) {
-    for (const auto& variable : *list) {
-      if (variable.is_object()) add(variable.value("file", nlohmann::json()));
-    }
-  }
-  const auto words = files->List(absl::StrCat(directory, "/vocabulary"));
-  if (!words.ok()) return names;
-  for (const std::string& name : *words) {
-    if (absl::EndsWith(name, ".txt")) names.insert(absl::StrCat("vocabulary/", name));
-  }
-  return names;
-}
-
 // Whether `path` is a place where a file system is mounted: it cannot be renamed.
 bool IsMountPoint(const std::string& path) {
   struct statx info {};
@@ -132,6 +103,34 @@ absl::Status CheckRoom(const std::string& target, int64_t bytes) {
 }
 
 }  // namespace
+
+std::set<std::string> FilesOfModel(env::FileSystem* files, const std::string& directory,
+                                   const ManifestKind& kind) {
+  const auto text = files->Read(absl::StrCat(directory, "/", kind.file));
+  if (!text.ok()) return {};
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object() || json.value("format", nlohmann::json()) != kind.format) return {};
+  std::set<std::string> names = {kind.file, "job.yaml"};
+  const auto add = [&names](const nlohmann::json& name) {
+    if (name.is_string()) names.insert(name.get<std::string>());
+  };
+  if (const auto list = json.find("files"); list != json.end() && list->is_array()) {
+    for (const auto& name : *list) add(name);
+    return names;
+  }
+  // Models of version 0.1 do not list their files.
+  if (const auto list = json.find("variables"); list != json.end() && list->is_array()) {
+    for (const auto& variable : *list) {
+      if (variable.is_object()) add(variable.value("file", nlohmann::json()));
+    }
+  }
+  const auto words = files->List(absl::StrCat(directory, "/vocabulary"));
+  if (!words.ok()) return names;
+  for (const std::string& name : *words) {
+    if (absl::EndsWith(name, ".txt")) names.insert(absl::StrCat("vocabulary/", name));
+  }
+  return names;
+}
 
 absl::StatusOr<std::string> ResolveModelDirectory(const std::string& directory) {
   std::error_code error;

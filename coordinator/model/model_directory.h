@@ -3,13 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/model/saved_manifest.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain::model {
+
+// The files that belong to the model (or the inputs) in a directory, relative to it; empty when
+// there is none.
+std::set<std::string> FilesOfModel(env::FileSystem* files, const std::string& directory,
+                                   const ManifestKind& kind = kSavedModel);
 
 // The absolute path of the directory; for a link, that of its target. Errors: InvalidArgument for a
 // link to nothing.

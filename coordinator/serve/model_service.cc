@@ -30,6 +30,9 @@ constexpr char kPlain[] = "text/plain; charset=utf-8";
 constexpr char kModels[] = "/v1/models";
 constexpr char kNoModelYet[] = "there is no model yet: the job has not written a checkpoint";
 
+constexpr char kCutShort[] =
+    "a file of the model was cut short while it was served: save the model again";
+
 Answer Error(int status, absl::string_view message) { return {status, ErrorBody(message)}; }
 
 Answer Show(const Json& json) {
@@ -128,6 +131,9 @@ int StatusFor(const absl::Status& status) {
   }
 }
 
+// Whether what it says can no longer be believed.
+bool IsCutShort(const ServedModel& model) { return env::LostPages() != model.lost_pages; }
+
 Answer Failed(const absl::Status& status) { return Error(StatusFor(status), status.message()); }
 
 // A row that cannot be predicted, called as it is in the request.
@@ -212,6 +218,7 @@ Answer ModelService::Health(absl::string_view path) const {
   }
   if (path == "/readyz" && draining_) return Error(kUnavailable, "the server is ending");
   if (path == "/readyz" && model_ == nullptr) return Error(kUnavailable, kNoModelYet);
+  if (path == "/readyz" && IsCutShort(*model_)) return Error(kUnavailable, kCutShort);
   return {kOk, "ok\n", kPlain};
 }
 
@@ -275,11 +282,7 @@ Answer ModelService::Ask(const ServedModel& model, absl::string_view verb, absl:
              : verb == "recommend" ? Recommend(model, body, &rows)
                                    : Nearest(model, body, &rows);
   }
-  if (env::LostPages() != model.lost_pages) {
-    answer = Error(kFailed,
-                   "a file of the model was cut short while it was served: save the model "
-                   "again");
-  }
+  if (IsCutShort(model)) answer = Error(kFailed, kCutShort);
   metrics_.CountPrediction(answer.status, rows, absl::Now() - start);
   return answer;
 }

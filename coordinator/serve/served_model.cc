@@ -55,10 +55,14 @@ absl::StatusOr<ServedPtr> LoadOnce(const std::string& model_dir, bool verify) {
   const int64_t lost_pages = env::LostPages();
   ASSIGN_OR_RETURN(const job::JobSpec job, model::ReadKeptJob(model_dir, model::kSavedModel));
   std::shared_ptr<const predict::Predictor> predictor;
+  ASSIGN_OR_RETURN(const model::SavedSource source, model::SavedSource::OpenModel(model_dir));
   if (!OnlyNeighbours(job)) {
     ASSIGN_OR_RETURN(predictor, predict::Predictor::Load(model_dir, {.verify = verify}));
+  } else {
+    ASSIGN_OR_RETURN(const nlohmann::json manifest, model::ReadModelManifest(model_dir));
+    RETURN_IF_ERROR(model::CheckModelFiles(model_dir, manifest));
+    if (verify) RETURN_IF_ERROR(model::VerifySource(source));
   }
-  ASSIGN_OR_RETURN(const model::SavedSource source, model::SavedSource::OpenModel(model_dir));
   return Serve(std::move(predictor), source, lost_pages, nullptr, nullptr);
 }
 

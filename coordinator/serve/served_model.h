@@ -39,7 +39,8 @@ struct SharedHistory {
 
 using ServedPtr = std::shared_ptr<const ServedModel>;
 
-// Errors: those of Predictor::Load, and of the histories that are saved with a model.
+// `verify`: the files of tables, too, are held against their checksums. Errors: those of
+// Predictor::Load, and of the histories that are saved with a model.
 absl::StatusOr<ServedPtr> LoadServed(const std::string& model_dir, bool verify = false);
 // Errors: those of Predictor::LoadCheckpoint.
 // `histories`: of versions of the same job before; what they have is shared.

@@ -16,7 +16,7 @@ using testing::Must;
 
 // A model of two columns, and its predictions of the rows "I,vJ" with I % 10 and I % 3.
 struct Served {
-  Served() {
+  explicit Served(int64_t epochs = 3) {
     std::string rows = "n,x,y\n";
     for (int i = 0; i < 60; ++i) absl::StrAppend(&rows, i % 10, ",v", i % 3, ",", i % 2, "\n");
     files.Write("train.csv", rows);
@@ -26,7 +26,8 @@ struct Served {
                          "  - {name: n, kind: numeric}\n"
                          "  - {name: x, kind: categorical, oov_buckets: 1}\n"
                          "split: {test_path: test.csv}\ntrain: {batch_size: 16}\n"
-                         "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\n");
+                         "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\n",
+                         epochs);
   }
   SavedModel Load() const { return Must(SavedModel::Load(saved.directory)); }
 

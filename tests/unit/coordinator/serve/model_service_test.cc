@@ -475,9 +475,13 @@ TEST_CASE("serve: a model whose files somebody cuts short is told of, until ther
   const Answer lost = service.Handle("POST", kPredict, kOneRow);
   CHECK(lost.status == 500);
   CHECK_THAT(lost.body, Contains("cut short"));
+  const Answer ready = service.Handle("GET", "/readyz", "");
+  CHECK(ready.status == 503);
+  CHECK_THAT(ready.body, Contains("cut short"));
   for (const auto& [path, bytes] : content) std::ofstream(path, std::ios::binary) << bytes;
   service.Replace(Must(LoadServed(served.saved.directory)));
   CHECK(service.Handle("POST", kPredict, kOneRow).status == 200);
+  CHECK(service.Handle("GET", "/readyz", "").status == 200);
 }
 
 TEST_CASE("serve: many clients at once are all answered", "[serve]") {
