@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "coordinator/cli/command_util.h"
@@ -28,6 +27,7 @@
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/process_limits.h"
+#include "runtime/net/address.h"
 
 namespace coxswain::cli {
 namespace {
@@ -35,15 +35,13 @@ namespace {
 constexpr int kWaitingForEach = 4;  // per request that runs
 
 absl::Status ReadFlags(const ServeFlags& flags, serve::HttpOptions* http) {
-  const size_t colon = flags.http.rfind(':');
-  uint32_t port = 0;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(flags.http.substr(colon + 1), &port) || port > 65535) {
+  const auto address = net::ParseHostPort(flags.http);
+  if (!address.ok()) {
     return config::ConfigurationError(
-        absl::StrCat("--http: wanted HOST:PORT, found '", flags.http, "'"));
+        absl::StrCat("--http: wanted HOST:PORT: ", address.status().message()));
   }
-  http->host = flags.http.substr(0, colon);
-  http->port = static_cast<int>(port);
+  http->host = address->host;
+  http->port = address->port;
   if (flags.name.empty() || flags.name.find_first_of(":/?#% ") != std::string::npos) {
     return config::ConfigurationError(absl::StrCat(
         "--name: wanted a name without : / ? # % and blanks, found '", flags.name, "'"));
@@ -51,6 +49,7 @@ absl::Status ReadFlags(const ServeFlags& flags, serve::HttpOptions* http) {
   http->https = {flags.tls_cert, flags.tls_key, flags.tls_client_ca};
   http->connections = flags.connections;
   http->request = absl::Seconds(flags.request_seconds);
+  http->drain = absl::Seconds(flags.drain_seconds);
   http->max_body_bytes = static_cast<size_t>(flags.max_body_mib) << 20;
   return absl::OkStatus();
 }
@@ -112,9 +111,9 @@ absl::Status Answer(const ServeFlags& flags, const std::string& directory,
     service->StartDraining();
     (*server)->Stop();
   });
-  std::printf("serving %s at %s://%s:%d/v1/models/%s\n", directory.c_str(),
-              http.https.certificate.empty() ? "http" : "https", http.host.c_str(),
-              (*server)->port(), flags.name.c_str());
+  std::printf("serving %s at %s://%s/v1/models/%s\n", directory.c_str(),
+              http.https.certificate.empty() ? "http" : "https",
+              net::FormatHostPort({http.host, (*server)->port()}).c_str(), flags.name.c_str());
   std::fflush(stdout);
   begin();
   (*server)->Serve();
@@ -136,7 +135,8 @@ absl::Status ServeModel(const ServeFlags& flags) {
     std::printf("serving a newer model, of %s steps\n", WithCommas(steps).c_str());
     std::fflush(stdout);
   };
-  events.on_error = [](const absl::Status& status, bool said) {
+  events.on_error = [&service](const absl::Status& status, bool said) {
+    service.CountReloadFailure();
     if (said) return;
     std::fprintf(stderr, "note: the newer model is not served: %s\n",
                  std::string(status.message()).c_str());
@@ -164,7 +164,8 @@ absl::Status ServeCheckpoints(const ServeFlags& flags) {
     std::printf("serving %s, of %s steps\n", checkpoint.c_str(), WithCommas(steps).c_str());
     std::fflush(stdout);
   };
-  events.on_error = [](const absl::Status& status) {
+  events.on_error = [&answering](const absl::Status& status) {
+    answering->CountReloadFailure();
     std::fprintf(stderr, "note: a checkpoint is not served: %s\n",
                  std::string(status.message()).c_str());
   };

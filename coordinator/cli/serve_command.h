@@ -18,6 +18,7 @@ struct ServeFlags {
   int threads = 0;  // predictions at once; 0: one for each core
   int connections = 64;
   int request_seconds = 30;  // for all bytes of a request, and of an answer
+  int drain_seconds = 0;     // between SIGTERM and the end of listening
   bool verify = false;
   int64_t index_from = 200'000;  // rows of a table that gets an index; 0: none does
   double index_recall = 0.95;

@@ -12,7 +12,6 @@
 namespace coxswain::serve {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};  // interval of checks whether the server ends
 constexpr std::chrono::milliseconds kLinger{1000};
 
 // Whether the socket is ready before `until`; socket errors count as ready.
@@ -47,27 +46,29 @@ void AddressOf(const sockaddr_storage& address, std::string* ip, int* port) {
 
 }  // namespace
 
-bool HttpConnection::WaitForRequest(const std::function<bool()>& ending) {
+HttpConnection::Came HttpConnection::WaitForRequest(std::chrono::milliseconds moment) {
   writing_ = ran_out_ = too_large_ = false;
   in_head_ = true;
   head_.clear();
   left_ = limits_.head_bytes;
-  const auto until = Clock::now() + limits_.idle;
+  const auto enough = std::min(until_, Clock::now() + moment);
   // Unless the next request arrived with the last one. Through TLS not all that comes is data.
   while (begin_ == end_) {
-    if (ending() || Clock::now() >= until) return false;
     const HttpSocket::Moved got = bytes_->Receive(buffer_.data(), buffer_.size());
     if (got.bytes > 0) {
       begin_ = 0;
       end_ = static_cast<size_t>(got.bytes);
     } else if (got.wait_for == 0) {
-      return false;
+      return Came::kEnd;
     } else {
-      PollUntil(socket_, got.wait_for, std::min(until, Clock::now() + kLook));
+      events_ = got.wait_for;
+      const auto now = Clock::now();
+      if (now >= until_) return Came::kEnd;
+      if (now >= enough || !PollUntil(socket_, events_, enough)) return Came::kNothing;
     }
   }
   deadline_ = Clock::now() + limits_.request;
-  return true;
+  return Came::kRequest;
 }
 
 bool HttpConnection::Wait(short events) const {

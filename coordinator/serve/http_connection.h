@@ -6,10 +6,11 @@
 // Thread model: belongs to the thread that serves the connection.
 #pragma once
 
+#include <poll.h>
+
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <string>
 #include <utility>
 
@@ -27,14 +28,24 @@ struct ConnectionLimits {
 
 class HttpConnection final : public httplib::Stream {
  public:
+  using Clock = std::chrono::steady_clock;
   // `bytes`: what goes through `socket`. Both must outlive it.
   HttpConnection(socket_t socket, HttpSocket* bytes, const ConnectionLimits& limits)
-      : socket_(socket), bytes_(bytes), limits_(limits) {}
+      : socket_(socket), bytes_(bytes), limits_(limits), until_(Clock::now() + limits.idle) {}
 
-  // Waits for the first byte of a request, when its time limit begins; a new connection's handshake
-  // is part of that wait. False: none arrives in time, the client is gone, or `ending` returns true
-  // because the server is ending.
-  bool WaitForRequest(const std::function<bool()>& ending);
+  enum class Came {
+    kRequest,  // its first byte, when its time limit begins
+    kNothing,  // the connection may go on waiting for the socket, as far as `until`
+    kEnd,      // the client is gone, or it is `until`
+  };
+  // Waits for a request, for a moment; a new connection's handshake is part of that wait. What has
+  // arrived is always taken.
+  Came WaitForRequest(std::chrono::milliseconds moment);
+  // The request is answered: one that has not begun in time from now on does not come.
+  void EndRequest() { until_ = Clock::now() + limits_.idle; }
+  Clock::time_point until() const { return until_; }
+  // What poll() is to wait for.
+  short events() const { return events_; }
   // Whether the request took too long, so that the connection cannot be used any more.
   bool ran_out() const { return ran_out_; }
   // The headers are read; at most `bytes` more belong to this request.
@@ -52,6 +63,9 @@ class HttpConnection final : public httplib::Stream {
   // What is left of the request will not be read: the connection ends with its answer.
   void GiveUp() { given_up_ = true; }
   bool given_up() const { return given_up_; }
+  // The connection ends with this answer; the request was read.
+  void EndAfterAnswer() { last_ = true; }
+  bool last() const { return last_; }
   // Gives up a request that is not looked at: the answer has this status, and says why.
   void Refuse(int status, std::string why) {
     refusal_ = {status, std::move(why)};
@@ -80,19 +94,21 @@ class HttpConnection final : public httplib::Stream {
   socket_t socket() const override { return INVALID_SOCKET; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   // Waits until the socket is readable or writable, at most for a pause and not past the deadline.
   bool Wait(short events) const;
 
   const socket_t socket_;
   HttpSocket* const bytes_;
   const ConnectionLimits limits_;
+  Clock::time_point until_;  // the end of waiting for a request
+  short events_ = POLLIN;
   Clock::time_point deadline_ = Clock::time_point::max();
   bool writing_ = false;  // the answer has begun
   bool ran_out_ = false;
   bool in_head_ = true;
   bool too_large_ = false;
   bool given_up_ = false;
+  bool last_ = false;
   std::string head_;
   Refusal refusal_;
   size_t left_ = 0;                      // bytes that the request may still have

@@ -4,19 +4,17 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <condition_variable>
+#include <chrono>
 #include <cstring>
-#include <deque>
-#include <functional>
 #include <limits>
-#include <mutex>
+#include <memory>
+#include <optional>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/serve/connection_pool.h"
 #include "coordinator/serve/http_connection.h"
 #include "coordinator/serve/http_head.h"
 #include "coordinator/serve/json_rows.h"
@@ -35,9 +34,10 @@
 namespace coxswain::serve {
 namespace {
 
-// Connections that were accepted and have no thread yet.
-constexpr size_t kWaitingConnections = 16;
-constexpr time_t kIdleMicroseconds = 100'000;
+// How long a thread that nobody else needs stays with a connection after an answer: for a client
+// that asks again at once, that saves a way through the pool.
+constexpr std::chrono::milliseconds kMoment{10}, kNoMoment{0};
+constexpr size_t kRequestsOfAConnection = 100'000;
 constexpr size_t kHeadBytes = 64 << 10;
 constexpr size_t kAnyBytes = std::numeric_limits<size_t>::max();
 // A certificate that expires sooner is told of.
@@ -50,66 +50,6 @@ constexpr int kHeadTooLarge = 431;
 constexpr int kUnavailable = 503;
 // `.` does not match the end of a line, which a path may have (%0a).
 constexpr char kAnyPath[] = "[\\s\\S]*";
-
-// A fixed number of threads, and a short queue. When it is full, the thread that accepts
-// connections waits. The threads are woken all at once when it ends: an absl::Mutex wakes those
-// that wait for a condition one after the other, and on a busy machine thousands of them then take
-// seconds.
-class ConnectionThreads final : public httplib::TaskQueue {
- public:
-  ConnectionThreads(int threads, std::function<void()> idle) : idle_(std::move(idle)) {
-    threads_.reserve(static_cast<size_t>(threads));
-    try {
-      for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
-    } catch (const std::system_error& error) {
-      if (threads_.empty()) throw;
-      LogWarning("only ", threads_.size(), " connections of ", threads,
-                 " are served at once: ", error.what(),
-                 " (`ulimit -u` or `ulimit -v`, or the cgroup's pids.max)");
-    }
-  }
-
-  void enqueue(std::function<void()> connection) override {
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [this] { return waiting_.size() < kWaitingConnections; });
-    waiting_.push_back(std::move(connection));
-    some_.notify_one();
-  }
-
-  void on_idle() override { idle_(); }
-
-  void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-    }
-    some_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  void Work() {
-    while (true) {
-      std::function<void()> connection;
-      {
-        std::unique_lock lock(mutex_);
-        some_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-        if (waiting_.empty()) return;
-        connection = std::move(waiting_.front());
-        waiting_.pop_front();
-      }
-      room_.notify_one();
-      connection();
-    }
-  }
-
-  const std::function<void()> idle_;
-  std::mutex mutex_;  // of what waits and whether it ends
-  std::condition_variable some_, room_;
-  std::deque<std::function<void()>> waiting_;
-  bool ending_ = false;
-  std::vector<std::thread> threads_;
-};
 
 // Of the statuses that are answered without the library.
 const char* Phrase(int status) {
@@ -258,44 +198,102 @@ bool EndIsUnsure(const httplib::Request& request) {
          (!MayHaveBody(request.method) && request.get_header_value("Content-Length") != "0");
 }
 
+ConnectionLimits LimitsOf(const HttpOptions& options) {
+  const auto pause = absl::ToChronoMilliseconds(options.timeout);
+  return {pause, absl::ToChronoMilliseconds(options.request), pause, kHeadBytes};
+}
+
 // The library's server, on connections whose requests end in time and are not too large.
 class BoundedServer final : public httplib::Server {
  public:
-  BoundedServer(const ConnectionLimits& limits, size_t max_body, Https* https)
-      : limits_(limits), max_body_(max_body), https_(https) {}
+  BoundedServer(ModelService* service, const HttpOptions& options, Https* https)
+      : service_(service),
+        limits_(LimitsOf(options)),
+        max_body_(options.max_body_bytes),
+        https_(https),
+        pool_({.threads = options.connections,
+               .waiting = options.waiting,
+               .drain = absl::ToChronoMilliseconds(options.drain)},
+              [this](int socket) { return std::make_unique<Client>(this, socket); }) {}
+
+  ~BoundedServer() override {
+    if (svr_sock_ != INVALID_SOCKET) close(svr_sock_);  // nobody has called Serve
+  }
+
+  void Serve() { pool_.Run(svr_sock_.exchange(INVALID_SOCKET)); }
+  void Stop() { pool_.Stop(); }
+  bool stopping() const { return pool_.stopping(); }
 
  private:
-  bool process_and_close_socket(socket_t socket) override {
-    const std::unique_ptr<HttpSocket> bytes =
-        https_ == nullptr ? PlainSocket(socket) : https_->Accept(socket);
-    if (bytes == nullptr) {
-      close(socket);
-      return false;
+  // A connection; the handshake of HTTPS begins on the thread that first serves it.
+  class Client final : public PooledConnection {
+   public:
+    Client(BoundedServer* server, int socket)
+        : server_(server), socket_(socket), until_(Clock::now() + server->limits_.idle) {}
+    ~Client() override {
+      if (bytes_ != nullptr && !ended_) bytes_->EndSending();
+      shutdown(socket_, SHUT_RDWR);
+      close(socket_);
     }
-    HttpConnection connection(socket, bytes.get(), limits_);
-    serving = &connection;
-    const auto ending = [this] { return svr_sock_ == INVALID_SOCKET; };
-    bool good = false;
-    for (size_t left = keep_alive_max_count_; left > 0 && connection.WaitForRequest(ending);
-         --left) {
-      bool closed = false;
-      good = process_request(connection, /*close_connection=*/left == 1 || ending(), closed,
-                             [this](httplib::Request& request) { Prepare(&request); });
-      const int broken = Broken(connection);
-      if (broken != 0 && !connection.answered()) Tell(&connection, broken);
-      // The library went no further than the head; what follows is no request either.
-      if (connection.in_head()) connection.GiveUp();
-      if (!good || closed || broken != 0 || connection.given_up()) break;
+    Next Serve() override {
+      if (!connection_ && !Begin()) return Next::kEnd;
+      serving = &*connection_;
+      const Next next = ServeRequests();
+      serving = nullptr;
+      if (next == Next::kEnd) End();
+      return next;
     }
-    serving = nullptr;
-    if (connection.given_up() || connection.too_large()) {
-      connection.Linger();
-    } else {
-      bytes->EndSending();
+    int socket() const override { return socket_; }
+    short events() const override { return connection_ ? connection_->events() : POLLIN; }
+    Clock::time_point until() const override { return connection_ ? connection_->until() : until_; }
+
+   private:
+    bool Begin() {
+      Https* const https = server_->https_;
+      bytes_ = https == nullptr ? PlainSocket(socket_) : https->Accept(socket_);
+      if (bytes_ != nullptr) connection_.emplace(socket_, bytes_.get(), server_->limits_);
+      return bytes_ != nullptr;
     }
-    shutdown(socket, SHUT_RDWR);
-    close(socket);
-    return good;
+    Next ServeRequests() {
+      const ConnectionPool& pool = server_->pool_;
+      for (bool first = true;; first = false) {
+        const bool yields = pool.others_wait() || pool.stopping();
+        const auto came = connection_->WaitForRequest(yields ? kNoMoment : kMoment);
+        if (came == HttpConnection::Came::kEnd) return Next::kEnd;
+        if (came == HttpConnection::Came::kNothing) return Next::kWait;
+        if (!first && pool.others_wait()) return Next::kTurn;
+        --requests_left_;
+        if (!server_->Answer(&*connection_, requests_left_ == 0)) return Next::kEnd;
+        connection_->EndRequest();
+      }
+    }
+    void End() {
+      ended_ = true;
+      if (bytes_ == nullptr) return;
+      if (connection_->given_up() || connection_->too_large()) return connection_->Linger();
+      bytes_->EndSending();
+    }
+
+    BoundedServer* const server_;
+    const int socket_;
+    const Clock::time_point until_;  // of the first byte
+    std::unique_ptr<HttpSocket> bytes_;
+    std::optional<HttpConnection> connection_;  // nullopt: nobody has served it
+    size_t requests_left_ = kRequestsOfAConnection;
+    bool ended_ = false;
+  };
+
+  // One request. False: it is the connection's last.
+  bool Answer(HttpConnection* connection, bool last) {
+    bool closed = false;
+    const bool good = process_request(*connection, last || stopping(), closed,
+                                      [this](httplib::Request& request) { Prepare(&request); });
+    const int broken = Broken(*connection);
+    if (broken != 0 && !connection->answered()) Tell(connection, broken);
+    // The library went no further than the head; what follows is no request either.
+    if (connection->in_head()) connection->GiveUp();
+    return good && !closed && broken == 0 && !connection->given_up() && !connection->last() &&
+           !last;
   }
 
   // Between the headers and the body.
@@ -337,12 +335,15 @@ class BoundedServer final : public httplib::Server {
     const std::string answer = absl::StrCat(
         "HTTP/1.1 ", status, " ", Phrase(status), "\r\nConnection: close\r\n",
         "Content-Type: application/json\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
+    service_->CountAnswer(status);
     connection->write(answer.data(), answer.size());
   }
 
+  ModelService* const service_;
   const ConnectionLimits limits_;
   const size_t max_body_;
   Https* const https_;  // null: plain HTTP
+  ConnectionPool pool_;
 };
 
 // What the library says of a name that leads nowhere is what it says of an address that is taken.
@@ -362,17 +363,12 @@ absl::Status CheckHost(const std::string& host) {
                    error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error)));
 }
 
-ConnectionLimits LimitsOf(const HttpOptions& options) {
-  const auto pause = absl::ToChronoMilliseconds(options.timeout);
-  return {pause, absl::ToChronoMilliseconds(options.request), pause, kHeadBytes};
-}
-
 }  // namespace
 
 class HttpServer::Impl {
  public:
   Impl(ModelService* service, const HttpOptions& options, std::unique_ptr<Https> with)
-      : https(std::move(with)), server(LimitsOf(options), options.max_body_bytes, https.get()) {
+      : https(std::move(with)), server(service, options, https.get()) {
     const auto answer = [service](const httplib::Request& request, absl::string_view body,
                                   httplib::Response* response) {
       const Caller caller = {.trusted = IsTrusted(request)};
@@ -417,8 +413,12 @@ class HttpServer::Impl {
                                "application/json");
         });
     server.set_post_routing_handler(
-        [](const httplib::Request& request, httplib::Response& response) {
-          const bool ends = serving != nullptr && (serving->in_head() || serving->given_up());
+        [this, service](const httplib::Request& request, httplib::Response& response) {
+          service->CountAnswer(response.status);
+          // It may have begun to end since the request came.
+          if (serving != nullptr && server.stopping()) serving->EndAfterAnswer();
+          const bool ends =
+              serving != nullptr && (serving->in_head() || serving->given_up() || serving->last());
           const std::string wanted = request.get_header_value("Connection");
           const bool old = request.version == "HTTP/1.0" && wanted != "Keep-Alive";
           if (!ends && !old && wanted != "close" && !response.has_header("Connection")) return;
@@ -426,7 +426,6 @@ class HttpServer::Impl {
           response.headers.erase("Connection");
           response.set_header("Connection", "close");
         });
-    server.set_keep_alive_max_count(100'000);
     server.set_payload_max_length(options.max_body_bytes);
     server.set_tcp_nodelay(true);
     // Not the library's choice, which lets a second server of the same user have the same port, and
@@ -435,19 +434,10 @@ class HttpServer::Impl {
       const int on = 1;
       setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     });
-    const int threads = options.connections;
-    // A Stop that came before the server ran is noticed here.
-    server.set_idle_interval(0, kIdleMicroseconds);
-    server.new_task_queue = [this, threads] {
-      return new ConnectionThreads(threads, [this] {
-        if (stopped.load()) server.stop();
-      });
-    };
   }
 
   const std::unique_ptr<Https> https;  // null: plain HTTP
   BoundedServer server;
-  std::atomic<bool> stopped{false};
 };
 
 HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -464,8 +454,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(ModelService* ser
     }
   }
   RETURN_IF_ERROR(CheckHost(options.host));
-  std::unique_ptr<HttpServer> http(
-      new HttpServer(std::make_unique<Impl>(service, options, std::move(https))));
+  std::unique_ptr<Impl> impl;
+  try {
+    impl = std::make_unique<Impl>(service, options, std::move(https));
+  } catch (const std::system_error& error) {
+    return absl::UnavailableError(absl::StrCat("cannot listen: ", error.what()));
+  }
+  std::unique_ptr<HttpServer> http(new HttpServer(std::move(impl)));
   httplib::Server& server = http->impl_->server;
   if (options.port == 0) {
     http->port_ = server.bind_to_any_port(options.host);
@@ -481,13 +476,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Listen(ModelService* ser
   return http;
 }
 
-void HttpServer::Serve() {
-  if (!impl_->stopped.load()) impl_->server.listen_after_bind();
-}
-
-void HttpServer::Stop() {
-  impl_->stopped = true;
-  impl_->server.stop();
-}
+void HttpServer::Serve() { impl_->server.Serve(); }
+void HttpServer::Stop() { impl_->server.Stop(); }
 
 }  // namespace coxswain::serve

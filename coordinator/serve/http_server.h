@@ -1,8 +1,8 @@
 // A ModelService over HTTP/1.1, plain or through TLS.
 //
-// A fixed number of connections are served at once, each by its own thread; further ones wait in
-// the system's backlog, which is bounded. A client that sends or reads nothing for the time-out, or
-// takes too long for a whole request, loses its connection. Refusals are answered as JSON.
+// A fixed number of requests are served at once, each by a thread; see connection_pool.h for the
+// connections between requests. A client that sends or reads nothing for the time-out, or takes too
+// long for a whole request, loses its connection. Refusals are answered as JSON.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,10 @@ namespace coxswain::serve {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int port = 8501;  // 0: any free port
-  int connections = 64;
+  int port = 8501;                              // 0: any free port
+  int connections = 64;                         // served at once
+  size_t waiting = 1024;                        // further ones, which wait for their next byte
+  absl::Duration drain = absl::ZeroDuration();  // from Stop on, while it still listens
   size_t max_body_bytes = size_t{8} << 20;
   absl::Duration timeout = absl::Seconds(5);   // without a byte
   absl::Duration request = absl::Seconds(30);  // for all bytes of a request, and of its answer
@@ -39,9 +41,9 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   int port() const { return port_; }
-  // Serves until Stop was called and all requests under way are answered. May be called once.
+  // Serves until Stop was called and all requests that had come are answered. May be called once.
   void Serve();
-  // From any thread, at any time.
+  // From any thread, at any time. The second time, there is no more draining.
   void Stop();
 
  private:

@@ -63,6 +63,9 @@ class ModelService {
   void Replace(ServedPtr model);
   // The same, unless another model than `old` answers by now: then nothing happens.
   void ReplaceIf(const ServedPtr& old, ServedPtr model);
+  // For /metrics: an answer of any kind, by its status; a newer model that could not be loaded.
+  void CountAnswer(int status) { metrics_.CountAnswer(status); }
+  void CountReloadFailure() { metrics_.CountReloadFailure(); }
   // From now on /readyz says that the server is not ready; requests are still answered.
   void StartDraining();
 

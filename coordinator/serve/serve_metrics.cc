@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "prometheus/counter.h"
+#include "prometheus/family.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "prometheus/text_serializer.h"
@@ -42,6 +44,15 @@ ServeMetrics::ServeMetrics()
                 .Help("Rows that were predicted")
                 .Register(*registry_)
                 .Add({})),
+      reload_failures_(prometheus::BuildCounter()
+                           .Name("coxswain_serve_reload_failures_total")
+                           .Help("Times that a newer model or checkpoint could not be loaded")
+                           .Register(*registry_)
+                           .Add({})),
+      answers_(prometheus::BuildCounter()
+                   .Name("coxswain_serve_answers_total")
+                   .Help("Answers to requests of any kind, by status of HTTP")
+                   .Register(*registry_)),
       took_(prometheus::BuildHistogram()
                 .Name("coxswain_serve_request_seconds")
                 .Help("Time of requests that were answered, waiting included")
@@ -63,6 +74,12 @@ void ServeMetrics::CountPrediction(int status, int64_t rows, absl::Duration took
   rows_.Increment(static_cast<double>(rows));
   took_.Observe(absl::ToDoubleSeconds(took));
 }
+
+void ServeMetrics::CountAnswer(int status) {
+  answers_.Add({{"status", absl::StrCat(status)}}).Increment();
+}
+
+void ServeMetrics::CountReloadFailure() { reload_failures_.Increment(); }
 
 std::string ServeMetrics::Text(int64_t steps, const std::vector<Index>& indexes) const {
   std::vector<prometheus::MetricFamily> families = registry_->Collect();

@@ -12,6 +12,8 @@
 
 namespace prometheus {
 class Counter;
+template <typename T>
+class Family;
 class Histogram;
 class Registry;
 }  // namespace prometheus
@@ -31,12 +33,18 @@ class ServeMetrics {
   // A request for a prediction is over; `status`: of HTTP.
   void CountPrediction(int status, int64_t rows, absl::Duration took);
 
+  // Any answer, also those that the service has not been asked for.
+  void CountAnswer(int status);
+  // A newer model, or a checkpoint, that could not be loaded.
+  void CountReloadFailure();
+
   // The text format. `steps`, `indexes`: of the model that answers.
   std::string Text(int64_t steps, const std::vector<Index>& indexes) const;
 
  private:
   std::unique_ptr<prometheus::Registry> registry_;
-  prometheus::Counter &done_, &wrong_, &refused_, &failed_, &rows_;
+  prometheus::Counter &done_, &wrong_, &refused_, &failed_, &rows_, &reload_failures_;
+  prometheus::Family<prometheus::Counter>& answers_;
   prometheus::Histogram& took_;
 };
 

@@ -65,6 +65,12 @@ std::pair<std::string, int> Split(const std::string& address) {
   return {address.substr(0, colon), std::atoi(address.c_str() + colon + 1)};
 }
 
+// An address of IPv6 may have brackets, as in a cluster file, or none.
+std::string HostOf(const std::string& host) {
+  const bool brackets = host.size() >= 2 && host.front() == '[' && host.back() == ']';
+  return brackets ? host.substr(1, host.size() - 2) : host;
+}
+
 // Fills in host, port and task from the cluster file or TF_CONFIG.
 absl::Status Resolve(const std::string& job, Flags* flags) {
   std::vector<std::string> addresses;
@@ -334,7 +340,7 @@ int Serve(const std::string& job, const Flags& flags, Settings settings, const s
   options.job = job;
   options.task = flags.task;
   options.address = flags.local_socket.empty()
-                        ? absl::StrCat(flags.host, ":", flags.port)
+                        ? net::FormatHostPort({HostOf(flags.host), flags.port})
                         : absl::StrCat(net::kLocalScheme, flags.local_socket);
   options.roots = settings.roots;
   options.incarnation = flags.incarnation;

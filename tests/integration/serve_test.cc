@@ -75,6 +75,67 @@ TEST_CASE("serve: a process answers what predict writes, and ends by SIGTERM", "
   CHECK(ended.code == 0);
 }
 
+TEST_CASE("serve: an address of IPv6 is given and told with brackets", "[serve]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), model = files.Path("model");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model}).code == 0);
+  const auto bare = Coxswain({"serve", "--model-dir", model, "--http", "::1:0"});
+  CHECK(bare.code == 2);
+  CHECK_THAT(bare.err, Contains("--http") && Contains("needs brackets"));
+  Process server(CoxswainCommand({"serve", "--model-dir", model, "--http", "[::1]:0"}));
+  const bool listens = server.WaitForOutput("/v1/models/");
+  INFO(server.out() << server.err());
+  if (!listens && server.err().find("cannot listen at") != std::string::npos) {
+    WARN("not tested: this machine has no address ::1");
+    return;
+  }
+  REQUIRE(listens);
+  const std::string out = server.out(), before = "http://[::1]:";
+  const size_t at = out.find(before);
+  REQUIRE(at != std::string::npos);
+  httplib::Client client("::1", std::stoi(out.substr(at + before.size())));
+  const auto answer = client.Get("/healthz");
+  REQUIRE(answer);
+  CHECK(answer->status == 200);
+  server.Kill(SIGTERM);
+  CHECK(server.Wait().code == 0);
+}
+
+TEST_CASE("serve: a model that is damaged while it is served is told of once and counted",
+          "[serve]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kModel), model = files.Path("model");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model}).code == 0);
+  Process server(CoxswainCommand(
+      {"serve", "--model-dir", model, "--http", "127.0.0.1:0", "--drain-seconds", "1"}));
+  httplib::Client client("127.0.0.1", PortOf(server));
+  const std::string manifest = model + "/model.json";
+  const nlohmann::json whole = ReadJson(manifest);
+  nlohmann::json damaged = whole;
+  auto& sum = damaged["variables"][0]["crc32"];
+  sum = sum.get<uint32_t>() ^ 1;
+  files.Write("model/model.json", damaged.dump());
+  const bool told = server.WaitForError("the newer model is not served");
+  INFO(server.err());
+  REQUIRE(told);
+  const auto metrics = client.Get("/metrics");
+  REQUIRE(metrics);
+  CHECK_THAT(metrics->body, !Contains("coxswain_serve_reload_failures_total 0\n"));
+  CHECK(client.Get("/readyz")->status == 200);
+  files.Write("model/model.json", whole.dump());
+  REQUIRE(server.WaitForOutput("serving a newer model"));
+  server.Kill(SIGTERM);
+  while (true) {  // until it drains, or has ended
+    const auto ready = client.Get("/readyz");
+    REQUIRE(ready);
+    if (ready->status == 503) break;
+  }
+  const auto ended = server.Wait();
+  CHECK(ended.code == 0);
+  const std::string note = "note: the newer model";
+  CHECK(ended.err.find(note) == ended.err.rfind(note));
+}
+
 TEST_CASE(
     "serve: a job is followed while its workers are killed, no request fails, and the last "
     "checkpoint says what predict says of the model",

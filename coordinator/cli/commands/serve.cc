@@ -54,13 +54,18 @@ void AddServeCommand(CLI::App& app, Run* run) {
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
   c->add_option("--connections", flags->connections,
-                "number of connections served at once; others wait")
+                "number of connections whose requests are served at once; others wait")
       ->check(CLI::Range(1, 4096))
       ->type_name("N")
       ->capture_default_str();
   c->add_option("--request-seconds", flags->request_seconds,
                 "time limit in seconds for receiving a request, and for sending a response")
       ->check(CLI::Range(1, 3600))
+      ->type_name("S")
+      ->capture_default_str();
+  c->add_option("--drain-seconds", flags->drain_seconds,
+                "after SIGTERM, go on for this time while /readyz says that the server is ending")
+      ->check(CLI::Range(0, 3600))
       ->type_name("S")
       ->capture_default_str();
   c->add_option("--index-from", flags->index_from,

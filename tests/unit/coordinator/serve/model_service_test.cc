@@ -497,7 +497,6 @@ TEST_CASE("serve: many clients at once are all answered", "[serve]") {
   for (int& mine : good) {
     clients.emplace_back([&mine, &wanted, port = running.port()] {
       for (int i = 0; i < 20; ++i) {
-        // A connection each: eight kept open would wait for four.
         httplib::Client client("127.0.0.1", port);
         const auto answer = client.Post(kPredict, kOneRow, "application/json");
         mine += answer && answer->status == 200 && answer->body == wanted;
