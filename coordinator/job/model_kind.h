@@ -74,9 +74,6 @@ class ModelSpec {
   virtual std::string item() const { return ""; }
   // The features from which an item is predicted.
   virtual std::vector<std::string> user_features() const { return {}; }
-  // Of models for which it makes a difference in which order a history's values come: how many of
-  // the last ones they look at. 0 of others.
-  virtual int64_t longest_history() const { return 0; }
   // Of models that predict a label: whose score for which items can be ranked; none of others.
   struct Sides {
     std::string user, item;  // features
@@ -126,8 +123,8 @@ struct ModelKind {
 const ModelKind& KindOf(const ModelSpec& model);
 // The losses that it can be trained with, the default first.
 std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes);
-// What a model looks at of a history that is in its order: all of it, or the last values.
-absl::Span<const int64_t> SeenOf(const ModelSpec& model, absl::Span<const int64_t> history);
+// What a model looks at of a history that is in its order: all of it, or the last `max_values`.
+absl::Span<const int64_t> SeenOf(const JobSpec& job, absl::Span<const int64_t> history);
 // The names of those that predict this, for messages: "two_tower".
 std::string KindsThat(Predicts predicts);
 // The feature whose values are the items that a model can suggest; empty of models without items.

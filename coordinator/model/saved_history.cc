@@ -15,6 +15,7 @@
 #include "coordinator/model/saved_reader.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/vocabulary_file.h"
 
@@ -25,6 +26,7 @@ constexpr char kFolder[] = "history";
 constexpr char kGroups[] = "history/groups.txt";
 constexpr char kValuesFile[] = "history/values.safetensors";
 constexpr char kIncomplete[] = "history/incomplete";
+constexpr char kOrdered[] = "history/ordered";
 constexpr int64_t kRowsAtATime = int64_t{1} << 16;
 constexpr size_t kWritten = size_t{256} << 10;  // bytes of names at a time
 constexpr char kOffsets[] = "offsets", kValues[] = "values";
@@ -107,9 +109,8 @@ Names NamesOf(const data::Dataset& data, const std::string& user,
 absl::StatusOr<Groups> GroupsOf(const data::Dataset& data, const job::JobSpec& job) {
   ASSIGN_OR_RETURN(const int64_t groups, data.CountGroups());
   if (groups > 0) {
-    const bool in_order = job.model->longest_history() > 0;
     return Groups{
-        groups, [&data, in_order](const auto& visit) { return data.VisitGroups(in_order, visit); }};
+        groups, [&data](const auto& visit) { return data.VisitGroups(/*in_order=*/true, visit); }};
   }
   const std::string user = job::UserOf(job);
   const auto values = user.empty() ? nullptr : data.shared_vocabulary(user);
@@ -132,10 +133,19 @@ absl::StatusOr<Groups> GroupsOf(const data::Dataset& data, const job::JobSpec& j
 
 // The feature whose ids histories have.
 std::string ValuesOf(const job::JobSpec& job) {
-  for (const proto::FeatureSpec& feature : job.dataset.features()) {
-    if (data::IsHistory(feature)) return feature.history_of();
-  }
-  return job::ItemOf(*job.model);
+  const proto::FeatureSpec* const history = data::FindHistory(job.dataset);
+  return history != nullptr ? history->history_of() : job::ItemOf(*job.model);
+}
+
+bool HasOrder(const job::JobSpec& job) {
+  const proto::FeatureSpec* const history = data::FindHistory(job.dataset);
+  return history != nullptr && !history->by().empty();
+}
+
+// `job`: whose they are.
+bool IsInOrder(const SavedHistory& history, const job::JobSpec& job) {
+  const bool always_was = job::KindOf(*job.model).name == absl::string_view("sasrec");
+  return HasOrder(job) && (history.ordered() || always_was);
 }
 
 // The histories that the model has that training went on from, by the ids of the job.
@@ -152,7 +162,10 @@ class EarlierHistory {
     RETURN_IF_ERROR(CheckAlike(earlier.names, job, old));
     ASSIGN_OR_RETURN(SavedHistory history,
                      SavedHistory::Load(earlier.inputs, std::numeric_limits<int64_t>::max()));
-    EarlierHistory opened(std::move(history));
+    EarlierHistory opened(std::move(history), old);
+    if (data::LastOfHistory(job.dataset) > 0 && !opened.in_order()) {
+      return absl::NotFoundError("its histories are kept without their order");
+    }
     const std::string feature = ValuesOf(job);
     const auto values = data.shared_vocabulary(feature);
     if (values == nullptr || values->texts() == nullptr) return opened;
@@ -169,6 +182,7 @@ class EarlierHistory {
   }
 
   bool complete() const { return history_->complete(); }
+  bool in_order() const { return in_order_; }
   const std::vector<std::string>& groups() const { return history_->groups(); }
   std::optional<int64_t> Find(const std::string& group) const { return history_->Find(group); }
   // What a group had, but for values that the job does not know.
@@ -186,8 +200,9 @@ class EarlierHistory {
   }
 
  private:
-  explicit EarlierHistory(SavedHistory history)
-      : history_(std::make_shared<const SavedHistory>(std::move(history))) {}
+  EarlierHistory(SavedHistory history, const job::JobSpec& old)
+      : history_(std::make_shared<const SavedHistory>(std::move(history))),
+        in_order_(IsInOrder(*history_, old)) {}
 
   // Whether groups and values stand for the same in both jobs.
   static absl::Status CheckAlike(const NameMap& names, const job::JobSpec& job,
@@ -200,15 +215,14 @@ class EarlierHistory {
     const std::string user = job::UserOf(job), old_user = job::UserOf(old);
     const bool same_users = user.empty() ? GroupColumn(job) == GroupColumn(old) && old_user.empty()
                                          : names.OldFeature(user) == old_user;
-    const bool same_order =
-        (job.model->longest_history() > 0) == (old.model->longest_history() > 0);
-    if (same_ids && same_users && same_order && GroupsAreIds(job) == GroupsAreIds(old)) {
+    if (same_ids && same_users && GroupsAreIds(job) == GroupsAreIds(old)) {
       return absl::OkStatus();
     }
     return absl::NotFoundError("its histories are of other things");
   }
 
   std::shared_ptr<const SavedHistory> history_;
+  bool in_order_ = false;
   std::optional<std::vector<int64_t>> ids_;  // by the other model's; nothing: they are the same
 };
 
@@ -253,17 +267,14 @@ absl::StatusOr<Groups> JoinedGroups(Groups now, EarlierHistory before, bool in_o
 }  // namespace
 
 std::string GroupColumn(const job::JobSpec& job) {
-  for (const proto::FeatureSpec& feature : job.dataset.features()) {
-    if (data::IsHistory(feature)) return feature.group_by();
-  }
+  const proto::FeatureSpec* const history = data::FindHistory(job.dataset);
+  if (history != nullptr) return history->group_by();
   const std::string user = job::UserOf(job);
   return user.empty() ? user : job.FindFeature(user)->column();
 }
 
 bool GroupsAreIds(const job::JobSpec& job) {
-  for (const proto::FeatureSpec& feature : job.dataset.features()) {
-    if (data::IsHistory(feature)) return false;
-  }
+  if (data::FindHistory(job.dataset) != nullptr) return false;
   const std::string user = job::UserOf(job);
   if (user.empty()) return false;
   const proto::FeatureSpec& feature = *job.FindFeature(user);
@@ -280,6 +291,7 @@ absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
   const bool all_here =
       earlier == nullptr || (KeepsParts(earlier->trained, data) && !earlier->trained.doubtful);
   std::string incomplete;
+  bool in_order = HasOrder(job);
   if (!all_here) {
     // A model that is trained is saved, whatever has become of the one that it began with.
     auto before = EarlierHistory::Open(*earlier, job, data);
@@ -287,7 +299,7 @@ absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
       incomplete = std::string(before.status().message());
     } else {
       if (!before->complete()) incomplete = "those of that model are incomplete";
-      const bool in_order = job.model->longest_history() > 0;
+      in_order = in_order && before->in_order();
       ASSIGN_OR_RETURN(groups, JoinedGroups(std::move(groups), *std::move(before), in_order));
     }
   }
@@ -296,6 +308,11 @@ absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
         absl::StrCat(directory, "/", kIncomplete),
         absl::StrCat("What groups had in the model that training went on from is not in here: ",
                      incomplete, "\n")));
+  }
+  if (in_order) {
+    RETURN_IF_ERROR(
+        files->WriteAtomically(absl::StrCat(directory, "/", kOrdered),
+                               absl::StrCat("by ", data::FindHistory(job.dataset)->by(), "\n")));
   }
   ASSIGN_OR_RETURN(const auto names, files->Create(absl::StrCat(directory, "/", kGroups)));
   // There may be more than fit into memory: they are gone through for each thing that is written.
@@ -375,6 +392,10 @@ absl::StatusOr<SavedHistory> SavedHistory::Load(const std::string& directory, in
                      absl::StrCat("the value ", At(values, i), ", wanted ids below ", ids));
     }
   }
+  for (int64_t group = 0; group < groups; ++group) {
+    history.longest_ = std::max(history.longest_, at[group + 1] - at[group]);
+  }
+  history.ordered_ = files->Exists(absl::StrCat(directory, "/", kOrdered));
   history.complete_ = !files->Exists(absl::StrCat(directory, "/", kIncomplete));
   history.ids_.reserve(history.groups_.size());
   for (int64_t group = 0; group < groups; ++group) {
@@ -394,6 +415,16 @@ std::vector<int64_t> SavedHistory::Values(int64_t group) const {
   values.reserve(static_cast<size_t>(at[1] - at[0]));
   for (int64_t i = at[0]; i < at[1]; ++i) values.push_back(At(values_, i));
   return values;
+}
+
+absl::Status CheckOrder(const SavedHistory& history, const job::JobSpec& job) {
+  const int64_t last = data::LastOfHistory(job.dataset);
+  if (last == 0 || history.longest() <= last || IsInOrder(history, job)) return absl::OkStatus();
+  const proto::FeatureSpec& feature = *data::FindHistory(job.dataset);
+  return absl::FailedPreconditionError(absl::StrCat(
+      "an earlier version of coxswain kept what users had without its order by ",
+      data::Quoted(feature.by()), ", of which the model sees the last ", last, " (max_values of ",
+      data::Quoted(feature.name()), "): train it again with this version, or give the items"));
 }
 
 }  // namespace coxswain::model

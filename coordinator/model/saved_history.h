@@ -4,9 +4,11 @@
 //   history/groups.txt          the groups, one a line, as a vocabulary is written
 //   history/values.safetensors  "offsets" i64 [groups + 1], and "values", i32 or i64: ids of the
 //                               feature that the histories are of, ascending in each group,
-//                               or in their order for a model that goes by it
-//
+//                               or in their order where the history has one (`by`)
+//   history/ordered             only where they are in their order: by which column
 //   history/incomplete          why there may be more that a group had: only where that is so
+//
+// Versions without history/ordered kept the order for a sasrec only; see CheckOrder.
 //
 // Of a job that went on from another model the groups have what they had there, too, once as often
 // as in either of both, and groups that only the other one has are kept. Where the other model's
@@ -62,6 +64,10 @@ class SavedHistory {
   std::optional<int64_t> Find(absl::string_view group) const;
   // As they were written, a repeated one as often.
   std::vector<int64_t> Values(int64_t group) const;
+  // Of the values that a group has, the most.
+  int64_t longest() const { return longest_; }
+  // Whether the file says that they are in the order of the history's `by`.
+  bool ordered() const { return ordered_; }
 
  private:
   SavedHistory() = default;
@@ -69,7 +75,13 @@ class SavedHistory {
   std::vector<std::string> groups_;
   absl::flat_hash_map<absl::string_view, int64_t> ids_;  // into groups_
   Tensor offsets_, values_;
-  bool complete_ = true;
+  int64_t longest_ = 0;
+  bool complete_ = true, ordered_ = false;
 };
+
+// Whether the histories of a saved job can stand for what its model sees of them. Errors:
+// FailedPrecondition where it sees the last values of longer ones, and an earlier version kept them
+// without their order.
+absl::Status CheckOrder(const SavedHistory& history, const job::JobSpec& job);
 
 }  // namespace coxswain::model

@@ -37,7 +37,7 @@ absl::StatusOr<data::Batch> OfItems(const Predictor& predictor,
   std::vector<int64_t> values;
   std::vector<int32_t> offsets = {0};
   for (const Recommender::Whom& user : users) {
-    const auto seen = job::SeenOf(*predictor.job().model, user.known);
+    const auto seen = job::SeenOf(predictor.job(), user.known);
     values.insert(values.end(), seen.begin(), seen.end());
     offsets.push_back(static_cast<int32_t>(values.size()));
   }
@@ -144,6 +144,14 @@ absl::StatusOr<std::vector<int64_t>> Recommender::ItemsOf(
 
 absl::StatusOr<const std::vector<std::string>*> Recommender::Users() const {
   if (names_ != nullptr) return names_->texts();
+  // Of users who are described otherwise, histories only say what they have.
+  if (described_by_items() && history_ != nullptr) {
+    const absl::Status order = model::CheckOrder(*history_, predictor_->job());
+    if (!order.ok()) {
+      return absl::Status(order.code(),
+                          absl::StrCat(predictor_->directory(), ": ", order.message()));
+    }
+  }
   const bool ids_are_values = !user_.empty() && predictor_->job().FindFeature(user_)->id() == "raw";
   if (history_ != nullptr && (!groups_are_ids_ || ids_are_values)) return &history_->groups();
   if (hashed_names_ != nullptr) return &hashed_names_->names();

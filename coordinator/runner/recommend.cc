@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Recommend(
   std::vector<std::vector<int64_t>> known;
   std::vector<std::string> found;
   for (const std::string& group : groups) {
-    ASSIGN_OR_RETURN(auto history, data().HistoryOf(group, job_.model->longest_history() > 0));
+    ASSIGN_OR_RETURN(auto history, data().HistoryOf(group, /*in_order=*/true));
     if (!history) continue;
     known.push_back(*std::move(history));
     found.push_back(group);
@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<Suggestions>> JobRunner::Score(
   std::vector<int64_t> values;
   std::vector<int32_t> offsets = {0};
   for (const auto& ids : known) {
-    const auto seen = job::SeenOf(*job_.model, ids);
+    const auto seen = job::SeenOf(job_, ids);
     values.insert(values.end(), seen.begin(), seen.end());
     offsets.push_back(static_cast<int32_t>(values.size()));
   }

@@ -499,6 +499,16 @@ std::vector<NamedLabel> NamedLabels(const DatasetSpec& spec) {
 
 bool IsHistory(const FeatureSpec& feature) { return !feature.history_of().empty(); }
 
+const FeatureSpec* FindHistory(const DatasetSpec& spec) {
+  const auto found = std::find_if(spec.features().begin(), spec.features().end(), IsHistory);
+  return found == spec.features().end() ? nullptr : &*found;
+}
+
+int64_t LastOfHistory(const DatasetSpec& spec) {
+  const FeatureSpec* const history = FindHistory(spec);
+  return history == nullptr || history->by().empty() ? 0 : history->max_values();
+}
+
 bool LearnsVocabulary(const FeatureSpec& feature, const DatasetSpec& spec) {
   if (IsHistory(feature) || feature.kind() != FeatureSpec::CATEGORICAL) return false;
   return !FormatOf(spec).HasIndices(feature) && feature.id().empty() &&

@@ -44,5 +44,10 @@ absl::StatusOr<proto::DatasetSpec> CheckSpec(proto::DatasetSpec spec);
 // The vocabulary of such a feature comes from the files' own values.
 bool LearnsVocabulary(const proto::FeatureSpec& feature, const proto::DatasetSpec& spec);
 bool IsHistory(const proto::FeatureSpec& feature);
+// The history; null: there is none.
+const proto::FeatureSpec* FindHistory(const proto::DatasetSpec& spec);
+// How many values, the last ones by the order of `by`, are seen of each history; 0: all of them, or
+// a sample of those that have no order.
+int64_t LastOfHistory(const proto::DatasetSpec& spec);
 
 }  // namespace coxswain::data

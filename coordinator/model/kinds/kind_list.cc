@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_join.h"
 #include "coordinator/model/model_parts.h"
+#include "runtime/data/spec_check.h"
 
 namespace coxswain::job {
 
@@ -34,10 +35,9 @@ std::vector<const LossKind*> LossesOf(const ModelKind& kind, int64_t classes) {
   return losses;
 }
 
-absl::Span<const int64_t> SeenOf(const ModelSpec& model, absl::Span<const int64_t> history) {
-  const auto longest = static_cast<size_t>(model.longest_history());
-  return longest == 0 || history.size() <= longest ? history
-                                                   : history.subspan(history.size() - longest);
+absl::Span<const int64_t> SeenOf(const JobSpec& job, absl::Span<const int64_t> history) {
+  const auto last = static_cast<size_t>(data::LastOfHistory(job.dataset));
+  return last == 0 || history.size() <= last ? history : history.last(last);
 }
 
 std::string KindsThat(Predicts predicts) {

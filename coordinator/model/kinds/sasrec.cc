@@ -57,7 +57,6 @@ class Sasrec : public ItemModel {
   std::string Options() const override { return job::ShowKeys(kKeys, options); }
   std::string item() const override { return item_; }
   std::vector<std::string> user_features() const override { return {options.history}; }
-  int64_t longest_history() const override { return longest_; }
 
   void Complete(const job::JobReader& reader) override;
 

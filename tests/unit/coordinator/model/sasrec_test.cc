@@ -168,7 +168,7 @@ TEST_CASE(
   for (const int64_t id : history.Values(*history.Find("u"))) names += predictor->NameOf(id);
   CHECK(names == "cab");
   const std::vector<int64_t> longer = {5, 1, 2, 0};
-  const auto seen = job::SeenOf(*predictor->job().model, longer);
+  const auto seen = job::SeenOf(predictor->job(), longer);
   CHECK(std::vector<int64_t>(seen.begin(), seen.end()) == std::vector<int64_t>{1, 2, 0});
   // The order makes a difference.
   const std::vector<std::string> columns = {"seen"};
