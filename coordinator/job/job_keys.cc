@@ -170,8 +170,8 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Only("history"),
     Field<proto::FeatureSpec>(
         kInt, "max_values", "0",
-        "maximum number of values used: if there are more, a random sample is drawn anew each "
-        "epoch; a history with `by` uses the last ones; 0: all")
+        "maximum number of values used: if there are more, a random sample is drawn, in training "
+        "anew in each epoch; a history with `by` uses the last ones; 0: all")
         .Only("categorical history")
         .Min(0)
         .Max(kMostOfAList),

@@ -206,7 +206,6 @@ absl::StatusOr<std::map<std::string, Lists>> CatalogueReader::Read(
       return Annotate(read.status(), absl::StrCat("the items from id ", begin, ", ",
                                                   Quoted(names[static_cast<size_t>(begin)])));
     }
-    read->SetFirst(begin);  // of too many values an item's sample is by its id
     ASSIGN_OR_RETURN(const data::Batch batch, read->Read(0, end - begin));
     RETURN_IF_ERROR(Add(reader, batch));
     RETURN_IF_ERROR(CheckBytes(end, 0, most_bytes));

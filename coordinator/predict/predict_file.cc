@@ -120,9 +120,6 @@ absl::StatusOr<std::unique_ptr<Blocks>> OpenBlocks(const proto::DatasetSpec& spe
 // What becomes of a block. The thread that reads makes it, one of the pool fills it in.
 struct Work {
   data::FileBlock block;
-  std::shared_ptr<Work> before;  // until its rows are counted
-  absl::Notification counted;
-  int64_t rows_behind = 0;  // rows of the input up to its end
   absl::Notification done;
   absl::Status status;
   std::string lines;
@@ -186,19 +183,6 @@ void FilePrediction::Predict(Work* work) const {
     }
   }
   std::vector<char>().swap(work->block.bytes);
-  // Blocks begin in order, so the previous one has been counted or is being counted.
-  int64_t first = 0;
-  if (work->before != nullptr) {
-    work->before->counted.WaitForNotification();
-    first = work->before->rows_behind;
-    work->before = nullptr;
-  }
-  for (data::InputRows& rows : work->read.pieces) {
-    rows.SetFirst(first);
-    first += rows.rows();
-  }
-  work->rows_behind = first;
-  work->counted.Notify();
   work->rows = work->read.rows();
   if (work->status.ok()) work->status = PredictRows(work->read, &work->lines);
   work->read.pieces.clear();
@@ -222,14 +206,12 @@ absl::Status FilePrediction::FinishFirst() {
 
 absl::Status FilePrediction::ReadAndWrite(Blocks* blocks, env::ComputePool* pool) {
   const size_t most = kBlocksAhead * static_cast<size_t>(threads_);
-  std::shared_ptr<Work> last;
   while (true) {
     if (options_.stopped && options_.stopped()) return absl::CancelledError("interrupted");
     ASSIGN_OR_RETURN(std::optional<FileBlock> block, blocks->Next());
     if (!block) break;
     auto work = std::make_shared<Work>();
     work->block = *std::move(block);
-    work->before = std::exchange(last, work);
     under_way_.push_back(work);
     pool->Schedule([this, work] { Predict(work.get()); });
     if (under_way_.size() >= most) RETURN_IF_ERROR(FinishFirst());

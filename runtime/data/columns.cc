@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "runtime/base/status.h"
+#include "runtime/data/list_key.h"
 #include "runtime/data/permutation.h"
 
 namespace coxswain::data {
@@ -100,8 +101,12 @@ void RaggedColumn::Fill(const BatchRows& rows, const int32_t* offsets, const Id*
       if (weighted_) weights = std::copy_n(all_weights + first, length, weights);
       continue;
     }
-    SampleIndices(rows.SampleKey(i, index_), static_cast<uint32_t>(length),
-                  static_cast<uint32_t>(taken), [&](uint32_t index) {
+    const uint64_t key = rows.training
+                             ? rows.SampleKey(i, index_)
+                             : ListKey(rows.epoch_key, index_, ids, static_cast<size_t>(first),
+                                       static_cast<size_t>(length));
+    SampleIndices(key, static_cast<uint32_t>(length), static_cast<uint32_t>(taken),
+                  [&](uint32_t index) {
                     *values++ = ids[first + index];
                     if (weighted_) *weights++ = all_weights[first + index];
                   });

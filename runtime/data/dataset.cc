@@ -373,7 +373,8 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) c
   BatchRows examples;
   examples.training = ticket.part == Part::kTraining;
   examples.begin = ticket.begin;
-  examples.epoch_key = StreamKey(seed_, kSampleStream, ticket);
+  examples.epoch_key =
+      text_ != nullptr ? StreamKey(seed_, kSampleStream, ticket) : SampleStreamKey(seed_, ticket);
   std::vector<uint32_t> numbers, shuffled;
   std::vector<int32_t> ends;
   if (queries_ != nullptr) {

@@ -74,4 +74,9 @@ uint64_t StreamKey(uint64_t seed, uint64_t stream, const Ticket& ticket) {
                   static_cast<uint64_t>(ticket.epoch));
 }
 
+uint64_t SampleStreamKey(uint64_t seed, const Ticket& ticket) {
+  const bool training = ticket.part == Part::kTraining;
+  return StreamKey(seed, kSampleStream, training ? ticket : Ticket{Part::kTest, 0, 0, 0});
+}
+
 }  // namespace coxswain::data

@@ -30,4 +30,7 @@ uint64_t HashNames(const proto::DatasetSpec& spec);
 // What is drawn of an epoch of a ticket's part.
 uint64_t StreamKey(uint64_t seed, uint64_t stream, const Ticket& ticket);
 
+// The same for samples of lists: of validation, test and rows to predict it is the same one.
+uint64_t SampleStreamKey(uint64_t seed, const Ticket& ticket);
+
 }  // namespace coxswain::data

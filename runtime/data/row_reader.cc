@@ -56,7 +56,6 @@ absl::StatusOr<Batch> InputRows::Read(int64_t begin, int64_t end) const {
   std::iota(numbers.begin(), numbers.end(), static_cast<uint32_t>(begin));
   BatchRows rows;
   rows.rows = numbers;
-  rows.begin = first_ + begin;
   rows.epoch_key = sample_key_;
   Batch batch;
   for (const auto& column : columns_) RETURN_IF_ERROR(column->Gather(rows, &batch));
@@ -148,7 +147,7 @@ absl::StatusOr<InputRows> RowReader::Finish(Table* table, std::vector<int64_t> l
   InputRows rows;
   rows.rows_ = table->rows;
   rows.lines_ = std::move(lines);
-  rows.sample_key_ = StreamKey(spec_.seed(), kSampleStream, Ticket{Part::kTest, 0, 0, 0});
+  rows.sample_key_ = SampleStreamKey(spec_.seed(), Ticket{Part::kTest, 0, 0, 0});
   for (size_t i = 0; i < table->features.size(); ++i) {
     const FeatureSpec& feature = spec_.features(static_cast<int>(i));
     TableFeature& read = table->features[i];

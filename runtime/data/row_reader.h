@@ -2,8 +2,7 @@
 // them: by its vocabularies and statistics, through the sinks and columns that training reads by.
 // They need no label.
 //
-// A list longer than the feature's max_values is sampled by the row's number, as rows of a test
-// file are.
+// A list longer than the feature's max_values is sampled by its values, as in evaluations.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@
 
 namespace coxswain::data {
 
-// Rows in memory. Thread model: immutable after SetFirst.
+// Rows in memory. Thread model: immutable.
 class InputRows {
  public:
   int64_t rows() const { return rows_; }
@@ -31,15 +30,12 @@ class InputRows {
   // Rows [begin, end): tensors parallel to RowReader::columns. Errors: OutOfRange;
   // ResourceExhausted for 2^31 values or more.
   absl::StatusOr<Batch> Read(int64_t begin, int64_t end) const;
-  // The number of row 0 in its input, by which samples are drawn. Before the first Read.
-  void SetFirst(int64_t row) { first_ = row; }
 
  private:
   friend class RowReader;
   std::vector<std::unique_ptr<Column>> columns_;
   std::vector<int64_t> lines_;
   int64_t rows_ = 0;
-  int64_t first_ = 0;
   uint64_t sample_key_ = 0;
 };
 

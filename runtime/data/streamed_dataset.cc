@@ -144,8 +144,10 @@ absl::StatusOr<Batch> Dataset::ReadStreamed(const Ticket& ticket, const Ticket* 
   StreamedRows::Ordered then;
   if (ahead != nullptr && (ahead->size() == 0 || !CheckTicket(*ahead).ok())) ahead = nullptr;
   if (ahead != nullptr) then = {*ahead, OrderKey(*ahead)};
-  return stream_->Read(ticket, OrderKey(ticket), StreamKey(seed_, kSampleStream, ticket),
-                       ahead == nullptr ? nullptr : &then);
+  const bool is_text = !FormatOf(stream_->data().spec).has_rows();
+  const uint64_t sample_key =
+      is_text ? StreamKey(seed_, kSampleStream, ticket) : SampleStreamKey(seed_, ticket);
+  return stream_->Read(ticket, OrderKey(ticket), sample_key, ahead == nullptr ? nullptr : &then);
 }
 
 void Dataset::DropBlocks() const {

@@ -9,6 +9,7 @@
 #include "runtime/data/columns.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/history.h"
+#include "runtime/data/list_key.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
@@ -56,6 +57,7 @@ struct StreamedRows::Picks {
   std::vector<size_t> places;       // by categorical feature: where in the batch it begins
   int64_t begin = 0;
   uint64_t sample_key = 0;
+  bool training = false;
 
   int64_t size() const { return static_cast<int64_t>(picks.size()); }
   // As BatchRows::SampleKey.
@@ -218,7 +220,10 @@ absl::Status StreamedRows::GatherLists(int index, const Picks& picks, Batch* bat
     if (taken == all) {
       for (uint32_t value = 0; value < taken; ++value) take(value);
     } else {
-      SampleIndices(picks.SampleKey(i, index), all, taken, take);
+      const uint64_t key = picks.training ? picks.SampleKey(i, index)
+                                          : ListKey(picks.sample_key, static_cast<uint64_t>(index),
+                                                    lists.ids, first, all);
+      SampleIndices(key, all, taken, take);
     }
   }
   batch->push_back(std::move(offsets));
@@ -384,6 +389,7 @@ absl::StatusOr<Batch> StreamedRows::Read(const Ticket& ticket, std::optional<uin
   Picks picks;
   picks.begin = ticket.begin;
   picks.sample_key = sample_key;
+  picks.training = ticket.part == Part::kTraining;
   std::vector<ExamplePlace> places;
   picks.places.resize(static_cast<size_t>(data_->spec.features_size()));
   if (ticket.size() > 0) {

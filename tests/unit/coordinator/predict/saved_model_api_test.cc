@@ -61,6 +61,23 @@ TEST_CASE("saved model: rows of raw values get the predictions that evaluation m
   CHECK(Must(model.Predict({.columns = rows.columns, .rows = {}})).empty());
 }
 
+TEST_CASE("saved model: what is said of a row does not depend on the rows around it", "[predict]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  const SavedJob saved =
+      TrainAndSave(files,
+                   "dataset: {path: train.csv}\nfeatures:\n"
+                   "  - {name: tags, kind: categorical, value_separator: \"|\", max_values: 2}\n"
+                   "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\ntrain: {batch_size: 16}\n"
+                   "tables: {tags: {init_stddev: 1}}\n");
+  const SavedModel model = Must(SavedModel::Load(saved.directory));
+  const std::vector<std::string> tags = {"t0", "t1", "t2", "t3", "t4"};
+  RawRows rows = {.columns = {"tags"}};
+  for (int i = 0; i < 10; ++i) rows.rows.push_back({tags});
+  const std::vector<Prediction> predictions = Must(model.Predict(rows));
+  for (const Prediction& prediction : predictions) CHECK(prediction.score == predictions[0].score);
+}
+
 TEST_CASE("saved model: what is wrong with rows is told by row and column", "[predict]") {
   const DataFiles files;
   const SavedJob saved = Train(files, "label: {column: y}\nmodel: {kind: mlp, hidden: [4]}\n");

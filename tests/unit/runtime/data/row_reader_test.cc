@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "runtime/data/row_blocks.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
+#include "tests/testing/streamed_specs.h"
 
 namespace coxswain::data {
 namespace {
@@ -99,7 +101,6 @@ TEST_CASE("row reader: rows are read as the data set reads its test part, withou
   while (auto block = *blocks->Next()) {
     auto rows = reader->ReadBlock(*std::move(block));
     REQUIRE(rows.ok());
-    rows->SetFirst(row);
     for (int64_t r = 0; r < rows->rows(); ++r, ++row) {
       lines.push_back(rows->LineOf(r));
       CheckSame(*rows->Read(r, r + 1), *data->Read({Part::kTest, 0, row, row + 1}));
@@ -114,6 +115,63 @@ TEST_CASE("row reader: rows are read as the data set reads its test part, withou
   INFO(cells.status().message());
   REQUIRE(cells.ok());
   CheckSame(*cells->Read(0, 3), wanted);
+}
+
+TEST_CASE("row reader: a list that is too long has the same sample wherever its row stands") {
+  const DataFiles files;
+  const std::string head = "t,w,label\n", row = "a|b|c|d|e|f,a:1 b:2 c:3 d:4 e:5,1\n";
+  std::string many = head;
+  for (int i = 0; i < 12; ++i) {
+    absl::StrAppend(&many, row);
+    absl::StrAppend(&many, i % 2 == 0 ? "a|b,b,0\n" : "f|e|d|c|b|a,b,0\n");
+  }
+  auto spec = CsvSpec(files.Write("train.csv", many));
+  FeatureSpec* const tags = AddCategorical(&spec, "t");
+  tags->set_multi_valued(true);
+  tags->set_value_separator("|");
+  tags->set_max_values(2);
+  FeatureSpec* const weighted = AddCategorical(&spec, "w");
+  weighted->set_multi_valued(true);
+  weighted->set_weight_separator(":");
+  weighted->set_max_values(2);
+  spec.mutable_label()->set_column("label");
+  const auto sample = [](const Dataset& data, Part part, int64_t at) {
+    const Batch batch = *data.Read({part, 0, at, at + 1});
+    std::string all;
+    for (size_t i = 0; i + 1 < batch.size() && i < 5; ++i) all += batch[i].ToString();
+    return all;
+  };
+  const auto trained = MustLoad(spec);
+  std::set<std::string> drawn;
+  for (int64_t at = 0; at < 24; at += 2) drawn.insert(sample(*trained, Part::kTraining, at));
+  CHECK(drawn.size() > 3);  // in training each place has its own
+
+  spec = Learned(spec, files);
+  auto evaluated = spec;
+  evaluated.mutable_split()->set_validation_fraction(0.5);
+  evaluated.mutable_split()->add_test_paths(files.Write("test.csv", many));
+  const auto whole = MustLoad(evaluated);
+  const auto streamed = MustLoad(Streamed(files, evaluated, 40, 2));
+  const auto none = *Dataset::WithoutRows(spec);
+  const auto reader = *RowReader::Create(spec, *none, BatchColumns(*none));
+  const auto alone =
+      *reader.ReadCells(Texts{"t", "w"}, Rows{{"a|b|c|d|e|f", "a:1 b:2 c:3 d:4 e:5"}});
+  std::string wanted;
+  const Batch one = *alone.Read(0, 1);
+  for (const Tensor& tensor : one) wanted += tensor.ToString();
+  for (int64_t at = 0; at < 24; at += 2) {
+    CAPTURE(at);
+    CHECK(sample(*whole, Part::kTest, at) == wanted);
+    CHECK(sample(*streamed, Part::kTest, at) == wanted);
+    CHECK(sample(*whole, Part::kTest, at + 1) == sample(*streamed, Part::kTest, at + 1));
+  }
+  // The values of another order are another list.
+  CHECK(sample(*whole, Part::kTest, 3) == sample(*whole, Part::kTest, 7));
+  int found = 0;
+  for (int64_t at = 0; at < whole->num_examples(Part::kValidation); ++at) {
+    found += sample(*whole, Part::kValidation, at) == wanted ? 1 : 0;
+  }
+  CHECK(found > 2);
 }
 
 // Everything that a job can say of a csv file, and columns that are made of others.
