@@ -130,6 +130,11 @@ void ReadVector(const JobReader& reader, const SectionView& view, const std::str
   } else if (feature->columns_size() > 0 && feature->columns_size() != feature->width()) {
     reader.Error(path + ".width", absl::StrCat("there are ", feature->columns_size(), " columns"));
   }
+  // An empty list is an error unless the job says what stands for it; a 0 that was not given is +0.
+  if (feature->columns_size() == 0 && view.Given("missing_value") &&
+      feature->missing_value() == 0) {
+    feature->set_missing_value(-0.0);
+  }
   if (feature->normalization() == FeatureSpec::STANDARD ||
       feature->normalization() == FeatureSpec::MIN_MAX) {
     reader.Error(path + ".normalization", "of a vector it is none, log1p or divide");

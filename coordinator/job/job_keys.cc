@@ -72,7 +72,9 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Only("numeric vector")
         .Choices(kJoinedWords<proto::FeatureSpec::Normalization>.data()),
     Field<proto::FeatureSpec>(kReal, "missing_value", "0",
-                              "value used for an empty field, before normalisation")
+                              "value used for an empty field, before normalisation; in a vector of "
+                              "one column, each number of an empty field, which is an error unless "
+                              "this key is given, and a null in a list")
         .Only("numeric vector"),
     Field<proto::FeatureSpec>(kReal, "divisor", "1",
                               "with `normalization: divide`: what numbers are divided by")

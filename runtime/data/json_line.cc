@@ -113,12 +113,13 @@ bool JsonLine::Get(const std::string& key, JsonValue* value) {
   }
   value->kind = JsonValue::Kind::kList;
   value->list.clear();
+  value->nulls.clear();
   simdjson::dom::array list;
   if (found.get_array().get(list) != simdjson::SUCCESS) return false;
   for (const element entry : list) {
-    if (entry.is_null()) continue;
     std::string text;
-    if (!TextOf(entry, &text)) {
+    value->nulls.push_back(entry.is_null());
+    if (!entry.is_null() && !TextOf(entry, &text)) {
       problem_ = "a list of values";
       return false;
     }

@@ -16,7 +16,8 @@ struct JsonValue {
   Kind kind = Kind::kMissing;     // not there, or null
   std::string text;               // of kText: a string, or a number in its shortest form
   bool truth = false;             // of kBool
-  std::vector<std::string> list;  // of kList: as text, without nulls
+  std::vector<std::string> list;  // of kList: as text, which of a null is empty
+  std::vector<bool> nulls;        // parallel to it
 };
 
 // Thread model: one thread.

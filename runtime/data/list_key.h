@@ -15,7 +15,8 @@ namespace coxswain::data {
 template <typename Ids>
 uint64_t ListKey(uint64_t key, uint64_t column, const Ids& ids, size_t first, size_t size) {
   uint64_t hash = HashPair(key, column);
-  for (size_t i = first; i < first + size; ++i) hash = HashPair(hash, static_cast<uint64_t>(ids[i]));
+  for (size_t i = first; i < first + size; ++i)
+    hash = HashPair(hash, static_cast<uint64_t>(ids[i]));
   return hash;
 }
 

@@ -1,8 +1,8 @@
 // A class for each kind of column: numbers, single ids, lists of ids, labels, keys.
 #include "runtime/data/sinks.h"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -129,7 +129,10 @@ class ElementSink : public FieldSink {
 class VectorSink : public FieldSink {
  public:
   VectorSink(const proto::FeatureSpec& spec, std::vector<float>* vectors)
-      : missing_(spec.missing_value()), width_(spec.width()), vectors_(vectors) {}
+      : missing_(spec.missing_value()),
+        fills_(missing_ != 0 || std::signbit(missing_)),
+        width_(spec.width()),
+        vectors_(vectors) {}
   // For text files: numbers separated by white space.
   bool Append(absl::string_view text) override {
     const std::vector<absl::string_view> numbers =
@@ -138,7 +141,8 @@ class VectorSink : public FieldSink {
   }
   bool AppendList(absl::Span<const std::string> values) override { return AppendTexts(values); }
   std::string Wanted() const override {
-    return absl::StrCat("a list of ", width_, " finite numbers (f32)");
+    return absl::StrCat("a list of ", width_, " finite numbers (f32)",
+                        empty_ ? " (of an empty one, the feature's missing_value)" : "");
   }
   bool TakesLists() const override { return true; }
   int64_t AppendColumn(const ColumnValues& values) override {
@@ -148,6 +152,11 @@ class VectorSink : public FieldSink {
     float* out = vectors_->data() + before;
     for (int64_t row = 0; row < values.rows(); ++row) {
       const ColumnValues::Range range = values.Of(row);
+      if (range.end == range.begin && fills_) {
+        out = std::fill_n(out, width_, static_cast<float>(missing_));
+        continue;
+      }
+      empty_ = range.end == range.begin;
       if (range.end - range.begin != width_) return row;
       for (int64_t i = range.begin; i < range.end; ++i) {
         double number = 0;
@@ -161,19 +170,28 @@ class VectorSink : public FieldSink {
  private:
   template <typename Texts>
   bool AppendTexts(const Texts& texts) {
+    empty_ = texts.empty();
+    if (empty_ && fills_) {
+      vectors_->insert(vectors_->end(), static_cast<size_t>(width_), static_cast<float>(missing_));
+      return true;
+    }
     if (static_cast<int64_t>(texts.size()) != width_) return false;
     for (const auto& text : texts) {
       double number = 0;
-      if (!ParseNumber(text, &number) || std::abs(number) > std::numeric_limits<float>::max()) {
-        return false;
+      if (!ParseNumber(text, &number)) {
+        if (!absl::StripAsciiWhitespace(text).empty()) return false;
+        number = missing_;
       }
+      if (!FitsFloat(number)) return false;
       vectors_->push_back(static_cast<float>(number));
     }
     return true;
   }
 
   const double missing_;
+  const bool fills_;  // an empty list: where the feature says by what, see job_dataset.cc
   const int64_t width_;
+  bool empty_ = false;  // the last one
   std::vector<float>* const vectors_;
 };
 

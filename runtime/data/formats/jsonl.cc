@@ -86,8 +86,11 @@ bool Append(const JsonValue& value, FieldSink* sink) {
 // What a model's rows are known by, see RowChain.
 void AddToChain(const JsonValue& value, RowChain* chain) {
   if (value.kind == JsonValue::Kind::kList) {
-    chain->AddNumber(value.list.size());
-    for (const std::string& text : value.list) chain->Add(text);
+    const auto nulls = std::count(value.nulls.begin(), value.nulls.end(), true);
+    chain->AddNumber(value.list.size() - static_cast<size_t>(nulls));
+    for (size_t i = 0; i < value.list.size(); ++i) {
+      if (!value.nulls[i]) chain->Add(value.list[i]);
+    }
     return;
   }
   chain->Add(value.kind == JsonValue::Kind::kText   ? absl::string_view(value.text)

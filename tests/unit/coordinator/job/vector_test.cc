@@ -1,5 +1,6 @@
 // Features of kind vector, and those of several values, as a job says them.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 
 #include "tests/testing/job_texts.h"
@@ -36,6 +37,18 @@ TEST_CASE("a vector has a width, from its columns if it has some") {
   CHECK(p.columns(2) == "p2");
   CHECK(p.columns(3) == "q");
   CHECK(p.divisor() == 0);
+}
+
+TEST_CASE("what stands for an empty vector is told apart from nothing, also where it is 0") {
+  const auto missing = [](const std::string& more) {
+    std::string text = kJob;
+    text.replace(text.find("width: 784"), 10, "width: 784" + more);
+    return MustParse(text).dataset.features(0).missing_value();
+  };
+  CHECK_FALSE(std::signbit(missing("")));
+  CHECK(missing(", missing_value: 0") == 0);
+  CHECK(std::signbit(missing(", missing_value: 0")));
+  CHECK(missing(", missing_value: 3") == 3);
 }
 
 TEST_CASE("multi_valued is a list of a file with lists, and what is unknown in it is left out") {

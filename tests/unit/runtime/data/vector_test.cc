@@ -118,6 +118,54 @@ TEST_CASE("a vector that has another number of values is told by its place", "[d
                       "numbers (f32), found [7, 8]"));
 }
 
+TEST_CASE("a vector of one column without numbers is its missing_value, where that is given",
+          "[data]") {
+  DataFiles files;
+  const std::string jsonl = files.Write(
+      "a.jsonl",
+      "{\"v\": [1, 2], \"y\": 1}\n{\"v\": null, \"y\": 0}\n{\"v\": [3, null], \"y\": 0}\n"
+      "{\"v\": \"\", \"y\": 0}\n{\"v\": [], \"y\": 0}\n{\"y\": 0}\n");
+  auto spec = CsvSpec(jsonl);
+  spec.set_format("jsonl");
+  spec.clear_csv();
+  FeatureSpec* const feature = AddVector(&spec, "v", 2);
+  spec.mutable_label()->set_column("y");
+  const std::string wanted =
+      "a list of 2 finite numbers (f32) (of an empty one, the feature's "
+      "missing_value)";
+  CHECK_THAT(LoadError(spec), Contains("a.jsonl:2: key \"v\"") && Contains(wanted));
+  const auto numbers = [&](float missing) {
+    feature->set_missing_value(missing);
+    const auto data = MustLoad(spec);
+    CheckSameWhenStreamed(files, spec);
+    return Values<float>(*data, AllOf(*data, Part::kTraining), "v");
+  };
+  CHECK(numbers(7) == std::vector<float>{1, 2, 7, 7, 3, 7, 7, 7, 7, 7, 7, 7});
+  CHECK(numbers(-0.0f) == std::vector<float>{1, 2, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0});
+  SECTION("csv") {
+    auto csv = CsvSpec(files.Write("a.csv", "v,y\n1 2,1\n,0\n3 4,0\n"));
+    FeatureSpec* const v = AddVector(&csv, "v", 2);
+    csv.mutable_label()->set_column("y");
+    CHECK_THAT(LoadError(csv), Contains(wanted));
+    v->set_missing_value(7);
+    const auto data = MustLoad(csv);
+    CHECK(Values<float>(*data, AllOf(*data, Part::kTraining), "v") ==
+          std::vector<float>{1, 2, 7, 7, 3, 4});
+  }
+  SECTION("parquet") {
+    if (!HasArrow()) return;
+    auto lists = ParquetSpec(WriteParquet(files, files.Write("l.csv", "p,y\n1|2,1\n,0\n3|4,0\n"),
+                                          "l.parquet", 40, {"p:integers", "y:i8"}));
+    FeatureSpec* const p = AddVector(&lists, "p", 2);
+    lists.mutable_label()->set_column("y");
+    CHECK_THAT(LoadError(lists), Contains(wanted));
+    p->set_missing_value(7);
+    const auto data = MustLoad(lists);
+    CHECK(Values<float>(*data, AllOf(*data, Part::kTraining), "p") ==
+          std::vector<float>{1, 2, 7, 7, 3, 4});
+  }
+}
+
 TEST_CASE("a vector that contradicts itself is an error that names it", "[data]") {
   DataFiles files;
   auto spec = CsvSpec(files.Write("a.csv", Columns(3)));
