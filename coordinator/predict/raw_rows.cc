@@ -14,15 +14,12 @@ namespace {
 
 using Input = data::RowReader::Input;
 
-absl::StatusOr<std::string> CellOf(const data::RowReader& reader, const Input& input,
-                                   const RawValue& value) {
+data::RowReader::Value ValueOf(const RawValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;  // as a field of a file
   if (const auto* integer = std::get_if<int64_t>(&value)) return absl::StrCat(*integer);
   if (const auto* number = std::get_if<double>(&value)) return TextOf(*number);
-  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) {
-    return reader.CellOf(input, *list);
-  }
-  return std::string();
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return *list;
+  return std::monostate();
 }
 
 }  // namespace
@@ -37,7 +34,7 @@ RawColumn ColumnOf(const Input& input) {
   const auto kind = input.kind == Input::Kind::kNumber  ? RawColumn::Kind::kNumber
                     : input.kind == Input::Kind::kValue ? RawColumn::Kind::kValue
                                                         : RawColumn::Kind::kValues;
-  return {input.column, kind};
+  return {input.column, kind, input.optional};
 }
 
 absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const RawRows& rows) {
@@ -53,25 +50,18 @@ absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const Raw
     names.push_back(input.column);
     places.push_back(static_cast<size_t>(found - rows.columns.begin()));
   }
-  std::vector<data::RowReader::Cells> cells;
-  cells.reserve(rows.rows.size());
+  std::vector<std::vector<data::RowReader::Value>> values;
+  values.reserve(rows.rows.size());
   for (size_t r = 0; r < rows.rows.size(); ++r) {
     const std::vector<RawValue>& row = rows.rows[r];
     if (row.size() != rows.columns.size()) {
       return absl::InvalidArgumentError(absl::StrCat("rows[", r, "]: wanted ", rows.columns.size(),
                                                      " values, found ", row.size()));
     }
-    data::RowReader::Cells& mine = cells.emplace_back();
-    for (size_t i = 0; i < places.size(); ++i) {
-      auto cell = CellOf(reader, reader.inputs()[i], row[places[i]]);
-      if (!cell.ok()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "rows[", r, "]: column ", data::Quoted(names[i]), ": ", cell.status().message()));
-      }
-      mine.push_back(*std::move(cell));
-    }
+    std::vector<data::RowReader::Value>& mine = values.emplace_back();
+    for (const size_t place : places) mine.push_back(ValueOf(row[place]));
   }
-  return reader.ReadCells(names, cells);
+  return reader.ReadValues(names, values);
 }
 
 }  // namespace coxswain::predict

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -230,7 +231,10 @@ absl::StatusOr<std::vector<int64_t>> Recommender::HistoryIn(
       if (columns_[c].name != feature.name()) continue;
       const auto* const list = std::get_if<std::vector<std::string>>(&values[c]);
       const auto* const one = std::get_if<std::string>(&values[c]);
-      if (list != nullptr) names.insert(names.end(), list->begin(), list->end());
+      if (list != nullptr) {
+        std::copy_if(list->begin(), list->end(), std::back_inserter(names),
+                     [](const std::string& name) { return !name.empty(); });
+      }
       if (one != nullptr) names.push_back(*one);
     }
   }

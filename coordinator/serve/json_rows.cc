@@ -46,7 +46,9 @@ absl::StatusOr<RawValue> ValueOf(const Json& json, bool number) {
   }
   std::vector<std::string> values;
   for (const Json& element : json) {
-    ASSIGN_OR_RETURN(values.emplace_back(), TextOfScalar(element, number));
+    values.emplace_back();
+    if (element.is_null()) continue;  // it is missing
+    ASSIGN_OR_RETURN(values.back(), TextOfScalar(element, number));
   }
   return RawValue(std::move(values));
 }
@@ -54,6 +56,18 @@ absl::StatusOr<RawValue> ValueOf(const Json& json, bool number) {
 absl::Status TooMany(size_t rows, int64_t max_rows) {
   return absl::OutOfRangeError(
       absl::StrCat("wanted at most ", max_rows, " rows in a request, found ", rows));
+}
+
+// The value of a key of an object, or, where there is no such key, of the path that it spells, as in
+// files of JSON lines: "device.os" is `os` of the object `device`. Null: there is none.
+const Json* Find(const Json& object, const std::string& key) {
+  if (const auto found = object.find(key); found != object.end()) return &*found;
+  for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
+    const auto inner = object.find(key.substr(0, dot));
+    if (inner == object.end() || !inner->is_object()) continue;
+    if (const Json* const found = Find(*inner, key.substr(dot + 1))) return found;
+  }
+  return nullptr;
 }
 
 absl::Status ReadInstances(const Json& instances, const std::vector<RawColumn>& columns,
@@ -71,19 +85,22 @@ absl::Status ReadInstances(const Json& instances, const std::vector<RawColumn>& 
     }
     std::vector<RawValue>& row = rows->rows.emplace_back();
     row.reserve(columns.size());
+    bool any = columns.empty();
     for (const RawColumn& column : columns) {
-      const bool itself = !instance.is_object();
-      const auto found = itself ? instance.end() : instance.find(column.name);
-      if (!itself && found == instance.end()) {
+      const Json* const found = instance.is_object() ? Find(instance, column.name) : &instance;
+      any = any || found != nullptr;
+      if (found == nullptr && !column.optional) {
         return Wrong("instances[", i, "] lacks the column ", data::Quoted(column.name));
       }
-      auto value = ReadRawValue(column, itself ? instance : *found);
+      absl::StatusOr<RawValue> value = RawValue();
+      if (found != nullptr) value = ReadRawValue(column, *found);
       if (!value.ok()) {
         return Wrong("instances[", i, "], column ", data::Quoted(column.name), ": ",
                      value.status().message());
       }
       row.push_back(*std::move(value));
     }
+    if (!any) return Wrong("instances[", i, "] has none of the model's columns");
   }
   return absl::OkStatus();
 }

@@ -69,6 +69,8 @@ class DataFormat {
   virtual bool has_rows() const { return true; }
   // Whether its columns have names by which rows in another format could be read in their place.
   virtual bool names_columns() const { return true; }
+  // Whether a row is an object, which may lack columns, and have lists of any texts.
+  virtual bool has_objects() const { return false; }
   // Whether a label stands in each row, whoever wants to know it.
   virtual bool has_labels() const { return false; }
   // The columns of a file whose first row this is, if the format alone says which; else none.

@@ -124,7 +124,9 @@ absl::StatusOr<RowReader> RowReader::Create(const DatasetSpec& spec, const Datas
 
 // The columns that are bound, and not those that rows get from a side table by one of them.
 void RowReader::ListInputs(const TableRows& rows) {
-  const auto add = [this](Input input) {
+  const bool optional = FormatOf(spec_).has_objects();
+  const auto add = [this, optional](Input input) {
+    input.optional = optional;
     const bool there = std::any_of(inputs_.begin(), inputs_.end(),
                                    [&](const Input& i) { return i.column == input.column; });
     if (!there) inputs_.push_back(std::move(input));
@@ -188,6 +190,14 @@ absl::StatusOr<InputRows> RowReader::ReadBlock(FileBlock block) const {
 
 absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> names,
                                                absl::Span<const Cells> cells) const {
+  std::vector<std::vector<Value>> rows;
+  rows.reserve(cells.size());
+  for (const Cells& row : cells) rows.emplace_back(row.begin(), row.end());
+  return ReadValues(names, rows);
+}
+
+absl::StatusOr<InputRows> RowReader::ReadValues(absl::Span<const std::string> names,
+                                                absl::Span<const std::vector<Value>> values) const {
   const auto find = [&](const std::string& column) -> absl::StatusOr<size_t> {
     const auto found = std::find(names.begin(), names.end(), column);
     if (found != names.end()) return static_cast<size_t>(found - names.begin());
@@ -200,49 +210,89 @@ absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> nam
   TableRows rows(&table, 0);
   rows.LeaveOutChain();
   RETURN_IF_ERROR(BindColumns(spec_, vocabularies_, &table, &rows));
-  std::vector<int64_t> lines(cells.size());
-  std::iota(lines.begin(), lines.end(), 1);
   if (!rows.index_lists().empty()) {
-    // Such a format has lines of pairs and nothing else.
-    ASSIGN_OR_RETURN(const size_t at, find(inputs_[0].column));
-    const auto read = [&](std::string name, absl::Span<const Cells> some) {
-      FileBlock block;
-      block.path = std::move(name);
-      for (const Cells& row : some) {
-        const std::string line = absl::StrCat("0 ", row[at], "\n");
-        block.bytes.insert(block.bytes.end(), line.begin(), line.end());
-      }
-      return ReadBlock(std::move(block));
-    };
-    auto all = read("rows", cells);
-    if (all.ok() && all->rows() == static_cast<int64_t>(cells.size())) return all;
-    for (size_t r = 0; r < cells.size(); ++r) {  // which of them it is
-      const std::string name = absl::StrCat("rows[", r, "]");
-      ASSIGN_OR_RETURN(const InputRows one, read(name, cells.subspan(r, 1)));
-      if (one.rows() == 1) continue;
-      return absl::InvalidArgumentError(absl::StrCat(name, ": a row of pairs holds a line end"));
-    }
-    return all;
+    ASSIGN_OR_RETURN(const size_t column, find(inputs_[0].column));
+    return ReadPairs(column, values);
   }
   std::vector<size_t> at;
+  std::vector<const Input*> inputs;
   for (const TableRows::Binding& binding : rows.bindings()) {
     ASSIGN_OR_RETURN(at.emplace_back(), find(binding.column));
+    inputs.push_back(&InputOfColumn(binding.column));
   }
-  for (size_t r = 0; r < cells.size(); ++r) {
+  for (size_t r = 0; r < values.size(); ++r) {
     for (size_t b = 0; b < at.size(); ++b) {
       const TableRows::Binding& binding = rows.bindings()[b];
-      const std::string& text = cells[r][at[b]];
-      if (IsMissingValue(spec_.csv(), text) ? binding.sink->AppendMissing()
-                                            : binding.sink->Append(text)) {
-        continue;
-      }
+      const absl::Status appended = Append(*inputs[b], values[r][at[b]], binding.sink.get());
+      if (appended.ok()) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("rows[", r, "]: column ", Quoted(binding.column), ": wanted ",
-                       binding.sink->Wanted(), ", found ", Quoted(text)));
+          absl::StrCat("rows[", r, "]: column ", Quoted(binding.column), ": ", appended.message()));
     }
   }
-  table.rows = static_cast<int64_t>(cells.size());
+  table.rows = static_cast<int64_t>(values.size());
+  std::vector<int64_t> lines(values.size());
+  std::iota(lines.begin(), lines.end(), 1);
   return Finish(&table, std::move(lines));
+}
+
+absl::StatusOr<InputRows> RowReader::ReadPairs(size_t column,
+                                               absl::Span<const std::vector<Value>> rows) const {
+  std::vector<std::string> texts;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    auto text = TextOf(inputs_[0], rows[r][column]);
+    if (!text.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "rows[", r, "]: column ", Quoted(inputs_[0].column), ": ", text.status().message()));
+    }
+    texts.push_back(*std::move(text));
+  }
+  const auto read = [&](std::string name, absl::Span<const std::string> some) {
+    FileBlock block;
+    block.path = std::move(name);
+    for (const std::string& pairs : some) {
+      const std::string line = absl::StrCat("0 ", pairs, "\n");
+      block.bytes.insert(block.bytes.end(), line.begin(), line.end());
+    }
+    return ReadBlock(std::move(block));
+  };
+  auto all = read("rows", texts);
+  if (all.ok() && all->rows() == static_cast<int64_t>(rows.size())) return all;
+  for (size_t r = 0; r < rows.size(); ++r) {  // which of them it is
+    const std::string name = absl::StrCat("rows[", r, "]");
+    ASSIGN_OR_RETURN(const InputRows one, read(name, absl::MakeConstSpan(texts).subspan(r, 1)));
+    if (one.rows() == 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, ": a row of pairs holds a line end"));
+  }
+  return all;
+}
+
+const RowReader::Input& RowReader::InputOfColumn(const std::string& column) const {
+  return *std::find_if(inputs_.begin(), inputs_.end(),
+                       [&](const Input& input) { return input.column == column; });
+}
+
+absl::StatusOr<std::string> RowReader::TextOf(const Input& input, const Value& value) const {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* list = std::get_if<std::vector<std::string>>(&value)) return CellOf(input, *list);
+  return std::string();
+}
+
+absl::Status RowReader::Append(const Input& input, const Value& value, FieldSink* sink) const {
+  const auto* const list = std::get_if<std::vector<std::string>>(&value);
+  const bool as_list = list != nullptr && input.kind == Kind::kValues && sink->TakesLists();
+  std::string text;
+  if (as_list && FormatOf(spec_).has_objects()) {
+    text = absl::StrJoin(*list, " ");
+  } else {
+    ASSIGN_OR_RETURN(text, TextOf(input, value));
+  }
+  const bool missing = std::holds_alternative<std::monostate>(value) ||
+                       (list == nullptr && IsMissingValue(spec_.csv(), text));
+  if (as_list ? sink->AppendList(*list) : missing ? sink->AppendMissing() : sink->Append(text)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("wanted ", sink->Wanted(), ", found ", Quoted(text)));
 }
 
 absl::StatusOr<std::string> RowReader::CellOf(const Input& input,

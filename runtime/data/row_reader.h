@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -48,9 +49,12 @@ class RowReader {
     std::string column;
     Kind kind = Kind::kValue;
     std::string separator;  // kValues: between values; empty: white space
+    bool optional = false;  // rows may lack it
   };
   // A row as the texts of columns.
   using Cells = std::vector<std::string>;
+  // What such a column may have besides: nothing, or a list, in which a missing value is empty.
+  using Value = std::variant<std::monostate, std::string, std::vector<std::string>>;
 
   // `data` is Dataset::WithoutRows of `spec`. Only features of which one of these columns of a
   // batch is made are read. Errors: InvalidArgument where one of them is a history.
@@ -68,6 +72,9 @@ class RowReader {
   // InvalidArgument "rows[3]: column "age": wanted ..., found ...".
   absl::StatusOr<InputRows> ReadCells(absl::Span<const std::string> names,
                                       absl::Span<const Cells> rows) const;
+  // The same of values.
+  absl::StatusOr<InputRows> ReadValues(absl::Span<const std::string> names,
+                                       absl::Span<const std::vector<Value>> rows) const;
   // The cell of an input that has these values. Errors: InvalidArgument where a cell cannot hold
   // them.
   absl::StatusOr<std::string> CellOf(const Input& input,
@@ -76,6 +83,13 @@ class RowReader {
  private:
   RowReader() = default;
   void ListInputs(const TableRows& rows);
+  const Input& InputOfColumn(const std::string& column) const;
+  // Rows of a format of pairs, which has nothing but these.
+  absl::StatusOr<InputRows> ReadPairs(size_t column,
+                                      absl::Span<const std::vector<Value>> rows) const;
+  // Errors, also of the next one: what is wrong with the value.
+  absl::StatusOr<std::string> TextOf(const Input& input, const Value& value) const;
+  absl::Status Append(const Input& input, const Value& value, FieldSink* sink) const;
   absl::StatusOr<InputRows> Finish(Table* table, std::vector<int64_t> lines) const;
 
   proto::DatasetSpec spec_;

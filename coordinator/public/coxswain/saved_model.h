@@ -24,7 +24,8 @@ class Predictor;
 }  // namespace predict
 
 // A raw value, as in a field of the training data; the model converts it to an id or a number. A
-// vector is for features with several values. Monostate: an empty field.
+// vector is for features with several values; an empty text in it is a missing one. Monostate: an
+// empty field.
 using RawValue =
     std::variant<std::monostate, std::string, int64_t, double, std::vector<std::string>>;
 
@@ -57,6 +58,7 @@ struct RawColumn {
   enum class Kind : uint8_t { kNumber, kValue, kValues };
   std::string name;
   Kind kind = Kind::kValue;
+  bool optional = false;  // a row of the training files may lack it, which is an empty field
 };
 
 class SavedModel {

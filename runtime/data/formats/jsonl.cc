@@ -157,6 +157,7 @@ absl::Status JsonRows::Read() {
 class Jsonl final : public DataFormat {
  public:
   const char* name() const override { return "jsonl"; }
+  bool has_objects() const override { return true; }
 
   // JSON lines have neither a header nor separators; missing_values still apply.
   void UseForRows(bool other, proto::DatasetSpec* spec) const override {

@@ -87,6 +87,32 @@ TEST_CASE("serve json: instances and inputs say the same rows", "[serve]") {
   CHECK(std::holds_alternative<std::monostate>(rows.rows.rows[2][1]));
 }
 
+TEST_CASE("serve json: an instance of a model of JSON lines is read as such a line", "[serve]") {
+  std::vector<RawColumn> columns = {{"device.os", RawColumn::Kind::kValue},
+                                    {"age", RawColumn::Kind::kNumber},
+                                    {"tags", RawColumn::Kind::kValues}};
+  const std::string body =
+      R"({"instances": [{"device": {"os": "x"}, "age": 1, "tags": ["a", null, "b|c"]},
+                        {"device.os": "y", "device": {"os": "x"}, "age": 2, "tags": null},
+                        {"device": {"id": 3}, "age": 4}]})";
+  CHECK_THAT(std::string(ParsePredictRequest(body, columns, 9).status().message()),
+             Contains("instances[2] lacks the column \"device.os\""));
+  for (RawColumn& column : columns) column.optional = true;
+  const PredictRequest request = Must(ParsePredictRequest(body, columns, 9));
+  const auto& rows = request.rows.rows;
+  REQUIRE(rows.size() == 3);
+  CHECK(std::get<std::string>(rows[0][0]) == "x");
+  CHECK(std::get<Texts>(rows[0][2]) == Texts{"a", "", "b|c"});
+  CHECK(std::get<std::string>(rows[1][0]) == "y");
+  CHECK(std::holds_alternative<std::monostate>(rows[2][0]));
+  CHECK(std::holds_alternative<std::monostate>(rows[2][2]));
+  // None of the names is the model's: a mistake, and no row of nothing.
+  CHECK_THAT(
+      std::string(
+          ParsePredictRequest(R"({"instances": [{"aeg": 4}]})", columns, 9).status().message()),
+      Contains("instances[0] has none of the model's columns"));
+}
+
 TEST_CASE("serve json: true and false are what training files have of them", "[serve]") {
   const PredictRequest request = Must(ParsePredictRequest(
       R"({"instances": [{"user": true, "age": true, "tags": [false, "x"]}]})", kColumns, 5));

@@ -323,6 +323,51 @@ TEST_CASE("row reader: libsvm's lines may name a query, which is not looked at")
   }
 }
 
+TEST_CASE("row reader: values of rows of objects are what such a line has of them") {
+  const DataFiles files;
+  auto spec =
+      CsvSpec(files.Write("train.jsonl",
+                          "{\"t\": [\"a\", \"b|c\"], \"v\": [1, 2], \"n\": 4, \"label\": 1}\n"
+                          "{\"t\": \"b|c\", \"label\": 0}\n"));
+  spec.set_format("jsonl");
+  spec.clear_csv();
+  FeatureSpec* const tags = AddCategorical(&spec, "t");
+  tags->set_multi_valued(true);
+  tags->set_value_separator("|");
+  FeatureSpec* const vector = AddNumeric(&spec, "v");
+  vector->set_kind(FeatureSpec::VECTOR);
+  vector->set_width(2);
+  vector->set_missing_value(7);
+  AddNumeric(&spec, "n")->set_missing_value(5);
+  spec.mutable_label()->set_column("label");
+  spec = Learned(spec, files);
+  const auto none = *Dataset::WithoutRows(spec);
+  const auto reader = *RowReader::Create(spec, *none, BatchColumns(*none));
+  for (const RowReader::Input& input : reader.inputs()) CHECK(input.optional);
+  FileBlock block;
+  block.path = "rows";
+  const std::string lines =
+      "{\"t\": [\"b|c\", null, \"a\"], \"v\": [3, null], \"n\": null}\n"
+      "{\"t\": \"b|c\", \"v\": \"5 6\", \"n\": \"9\"}\n{}\n";
+  block.bytes.assign(lines.begin(), lines.end());
+  const auto read = reader.ReadBlock(block);
+  INFO(read.status().message());
+  REQUIRE(read.ok());
+  using Row = std::vector<RowReader::Value>;
+  const auto values =
+      reader.ReadValues(Texts{"n", "t", "v"},
+                        std::vector<Row>{{std::monostate(), Texts{"b|c", "", "a"}, Texts{"3", ""}},
+                                         {"9", "b|c", "5 6"},
+                                         {std::monostate(), std::monostate(), std::monostate()}});
+  INFO(values.status().message());
+  REQUIRE(values.ok());
+  CheckSame(*values->Read(0, 3), *read->Read(0, 3));
+  const auto wrong = reader.ReadValues(Texts{"n", "t", "v"},
+                                       std::vector<Row>{{Texts{"1", "2"}, "a", Texts{"1", "2"}}});
+  CHECK_THAT(std::string(wrong.status().message()),
+             Contains("rows[0]: column \"n\": wanted one value, found a list of 2"));
+}
+
 TEST_CASE("row reader: a cell holds values only where what stands between them is not in them") {
   const DataFiles files;
   const auto spec = Learned(EveryKind(files), files);
