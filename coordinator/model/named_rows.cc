@@ -162,13 +162,13 @@ absl::Status NamedRows::FillIndex(const IndexOptions& options, VectorIndex* inde
 }
 
 // Rows of length 1, from all of the table.
-absl::StatusOr<std::vector<std::vector<float>>> NamedRows::SampleRows() const {
-  std::vector<std::vector<float>> sample;
+absl::StatusOr<std::vector<IndexQuery>> NamedRows::SampleRows() const {
+  std::vector<IndexQuery> sample;
   const int64_t count = std::min(kRecallQueries, rows());
   for (int64_t i = 0; i < count; ++i) {
     std::vector<float> row(static_cast<size_t>(dim()));
     RETURN_IF_ERROR(ReadRow(i * rows() / count, row.data()));
-    if (Normalize(absl::MakeSpan(row))) sample.push_back(std::move(row));
+    if (Normalize(absl::MakeSpan(row))) sample.push_back({std::move(row), {}, {}});
   }
   return sample;
 }
@@ -178,19 +178,21 @@ absl::StatusOr<NamedRows> NamedRows::WithIndex(const IndexOptions& options,
   ASSIGN_OR_RETURN(std::shared_ptr<VectorIndex> index,
                    VectorIndex::Create(dim(), std::min(size(), rows())));
   RETURN_IF_ERROR(FillIndex(options, index.get()));
-  ASSIGN_OR_RETURN(const auto sample, SampleRows());
+  ASSIGN_OR_RETURN(std::vector<IndexQuery> sample, SampleRows());
   std::vector<NearestQuery> queries;
-  for (const std::vector<float>& row : sample) {
-    queries.push_back({.vector = row, .exclude = {}, .answers = HasName()});
+  for (const IndexQuery& row : sample) {
+    queries.push_back({.vector = row.vector, .exclude = {}, .answers = HasName()});
   }
-  ASSIGN_OR_RETURN(const Lists best, NearestRows(Scan(), queries, kRecallAt, pool));
-  std::vector<std::vector<int64_t>> exact;
-  for (const std::vector<Neighbour>& list : best) {
-    exact.emplace_back();
-    for (const Neighbour& neighbour : list) exact.back().push_back(neighbour.id);
+  ASSIGN_OR_RETURN(const Lists best, NearestRows(Scan(), queries, 1 + kRecallAt, pool));
+  for (size_t i = 0; i < sample.size(); ++i) {
+    // What is nearest is the row itself, which an answer leaves out.
+    for (const Neighbour& neighbour : best[i]) {
+      auto& ids = sample[i].left_out.empty() ? sample[i].left_out : sample[i].exact;
+      ids.push_back(neighbour.id);
+    }
   }
   NamedRows indexed = *this;
-  ASSIGN_OR_RETURN(indexed.quality_, ReachRecall(*index, sample, exact, options.recall));
+  ASSIGN_OR_RETURN(indexed.quality_, ReachRecall(*index, sample, options.recall));
   indexed.index_ = std::move(index);
   return indexed;
 }
@@ -202,16 +204,10 @@ absl::StatusOr<NamedRows::Lists> NamedRows::Search(const std::vector<NearestQuer
     std::vector<Neighbour>& list = all.emplace_back();
     std::vector<float> vector = query.vector;
     if (!Normalize(absl::MakeSpan(vector))) continue;
-    const auto excluded = [&](int64_t id) {
-      return std::count(query.exclude.begin(), query.exclude.end(), id) > 0;
-    };
-    const auto more = static_cast<int64_t>(query.exclude.size());
-    ASSIGN_OR_RETURN(const auto found, index_->Search(vector.data(), top + more, quality_.beam));
-    for (const VectorIndex::Found& f : found) {
-      if (static_cast<int64_t>(list.size()) < top && !excluded(f.id)) {
-        list.push_back({f.id, f.product});
-      }
-    }
+    std::vector<int64_t> left_out = query.exclude;
+    std::sort(left_out.begin(), left_out.end());
+    ASSIGN_OR_RETURN(const auto found, index_->Search(vector.data(), top, quality_.beam, left_out));
+    for (const VectorIndex::Found& f : found) list.push_back({f.id, f.product});
   }
   return all;
 }

@@ -72,7 +72,7 @@ class NamedRows {
  private:
   using Lists = std::vector<std::vector<Neighbour>>;
   absl::Status FillIndex(const IndexOptions& options, VectorIndex* index) const;
-  absl::StatusOr<std::vector<std::vector<float>>> SampleRows() const;
+  absl::StatusOr<std::vector<IndexQuery>> SampleRows() const;
   absl::StatusOr<Lists> Search(const std::vector<NearestQuery>& queries, int64_t top) const;
   absl::StatusOr<NearestQuery> QueryOf(const Question& question) const;
   RowScan Scan() const;

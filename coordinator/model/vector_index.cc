@@ -15,6 +15,8 @@ namespace {
 
 constexpr size_t kLinks = 16;  // of a vector to others, on each level but the lowest
 constexpr int64_t kFirstBeam = 32, kLastBeam = 4096;
+// The last of those that a search keeps are the least certain: one more for each does not do.
+constexpr int64_t kWiderForEach = 2;
 
 // hnswlib reports that memory does not suffice by exceptions.
 template <typename Call>
@@ -85,15 +87,20 @@ absl::Status VectorIndex::Add(int64_t id, const float* vector) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<VectorIndex::Found>> VectorIndex::Search(const float* query, int64_t top,
-                                                                    int64_t beam) const {
+absl::StatusOr<std::vector<VectorIndex::Found>> VectorIndex::Search(
+    const float* query, int64_t top, int64_t beam, absl::Span<const int64_t> left_out) const {
+  // Those that are left out are likely to be among the best, and must not take others' places.
+  const int64_t wide = beam + kWiderForEach * (static_cast<int64_t>(left_out.size()) +
+                                               std::max(int64_t{0}, top - kRecallAt));
   std::vector<Found> found;
   RETURN_IF_ERROR(Guarded([&] {
-    auto heap = graph_->hnsw.searchKnn(query, static_cast<size_t>(std::max(top, beam)));
+    auto heap = graph_->hnsw.searchKnn(query, static_cast<size_t>(std::min(wide, size_)));
     found.reserve(heap.size());
     for (; !heap.empty(); heap.pop()) {
+      const auto id = static_cast<int64_t>(heap.top().second);
+      if (std::binary_search(left_out.begin(), left_out.end(), id)) continue;
       // hnswlib's distance is 1 - the product.
-      found.push_back({static_cast<int64_t>(heap.top().second), 1 - heap.top().first});
+      found.push_back({id, 1 - heap.top().first});
     }
   }));
   // The rounding of 1 - x is coarse where products are small.
@@ -132,18 +139,17 @@ absl::Status VectorIndex::Write(env::WritableFile* file) const {
 }
 
 absl::StatusOr<IndexQuality> ReachRecall(const VectorIndex& index,
-                                         const std::vector<std::vector<float>>& queries,
-                                         const std::vector<std::vector<int64_t>>& exact,
-                                         double recall) {
+                                         const std::vector<IndexQuery>& queries, double recall) {
   IndexQuality quality;
   quality.queries = static_cast<int64_t>(queries.size());
   for (quality.beam = kFirstBeam; quality.beam <= kLastBeam; quality.beam *= 2) {
     int64_t wanted = 0, hit = 0;
-    for (size_t i = 0; i < queries.size(); ++i) {
-      ASSIGN_OR_RETURN(const auto found, index.Search(queries[i].data(), kRecallAt, quality.beam));
-      wanted += static_cast<int64_t>(exact[i].size());
+    for (const IndexQuery& query : queries) {
+      ASSIGN_OR_RETURN(const auto found,
+                       index.Search(query.vector.data(), kRecallAt, quality.beam, query.left_out));
+      wanted += static_cast<int64_t>(query.exact.size());
       for (const VectorIndex::Found& f : found) {
-        hit += std::count(exact[i].begin(), exact[i].end(), f.id);
+        hit += std::count(query.exact.begin(), query.exact.end(), f.id);
       }
     }
     quality.recall = wanted == 0 ? 1 : static_cast<double>(hit) / static_cast<double>(wanted);

@@ -38,9 +38,11 @@ class VectorIndex {
 
   // A vector that is not finite is left out. Errors: ResourceExhausted.
   absl::Status Add(int64_t id, const float* vector);
-  // Of the best `top` ids, most, best first. `beam`: how many candidates are kept on the way; more
-  // take longer and miss less. Errors: ResourceExhausted.
-  absl::StatusOr<std::vector<Found>> Search(const float* query, int64_t top, int64_t beam) const;
+  // Of the best `top` ids that are not left out, most, best first. `left_out`: sorted. `beam`: how
+  // many candidates are kept on the way to ten; more take longer and miss less. More are kept for
+  // each id that is left out, or is wanted beyond ten. Errors: ResourceExhausted.
+  absl::StatusOr<std::vector<Found>> Search(const float* query, int64_t top, int64_t beam,
+                                            absl::Span<const int64_t> left_out = {}) const;
 
   // Writes what hnswlib's loadIndex reads (in Python: space "ip"; "cosine" for vectors of
   // length 1). Errors: those of the file.
@@ -75,12 +77,17 @@ struct IndexQuality {
 // Makes a vector's length 1. False: it has no direction (zeros, or not finite).
 bool Normalize(absl::Span<float> vector);
 
-// The smallest beam with the recall that is wanted. `exact`: for each query the ids of its ten
-// best. Errors: FailedPrecondition when no beam up to 4096 has it.
+// A question that an index is measured by.
+struct IndexQuery {
+  std::vector<float> vector;
+  std::vector<int64_t> left_out;  // ids that are no answer, sorted
+  std::vector<int64_t> exact;     // the ten best of the others
+};
+
+// The smallest beam with the recall that is wanted. Errors: FailedPrecondition when no beam up to
+// 4096 has it.
 absl::StatusOr<IndexQuality> ReachRecall(const VectorIndex& index,
-                                         const std::vector<std::vector<float>>& queries,
-                                         const std::vector<std::vector<int64_t>>& exact,
-                                         double recall);
+                                         const std::vector<IndexQuery>& queries, double recall);
 inline constexpr int64_t kRecallAt = 10;
 inline constexpr int64_t kRecallQueries = 100;
 

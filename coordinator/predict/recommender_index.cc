@@ -7,6 +7,17 @@
 #include "runtime/base/status.h"
 
 namespace coxswain::predict {
+namespace {
+
+// Sorted.
+std::vector<int64_t> LeftOut(const Recommender::Whom& whom, const RecommendOptions& options) {
+  if (options.include_known) return {};
+  std::vector<int64_t> known = whom.known;
+  std::sort(known.begin(), known.end());
+  return known;
+}
+
+}  // namespace
 
 absl::Status Recommender::FillIndex(const model::IndexOptions& options) {
   if (!predictor_->has_vectors()) {
@@ -60,22 +71,24 @@ absl::StatusOr<std::unique_ptr<Recommender>> Recommender::WithIndex(
   indexed->hashed_names_ = hashed_names_;
   ASSIGN_OR_RETURN(const std::vector<Whom> sample, Sample());
   RETURN_IF_ERROR(indexed->FillIndex(options));
-  RecommendOptions all;
-  all.top = model::kRecallAt;
-  all.include_known = all.exact = true;
-  std::vector<std::vector<int64_t>> exact;
-  std::vector<std::vector<float>> queries;
+  RecommendOptions best;
+  best.top = model::kRecallAt;
+  best.exact = true;
+  // As requests are by default, where the model allows it.
+  best.include_known = !CheckKnown(sample, best).ok();
+  std::vector<model::IndexQuery> queries;
   for (const Whom& whom : sample) {
     if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
-    ASSIGN_OR_RETURN(const auto best, RecommendTo({&whom, 1}, all));
-    exact.emplace_back();
-    for (const Choice& choice : best[0]) exact.back().push_back(choice.id);
+    model::IndexQuery& query = queries.emplace_back();
+    ASSIGN_OR_RETURN(const auto exact, RecommendTo({&whom, 1}, best));
+    for (const Choice& choice : exact[0]) query.exact.push_back(choice.id);
+    query.left_out = LeftOut(whom, best);
     ASSIGN_OR_RETURN(const data::Batch batch, BatchOf({&whom, 1}));
     ASSIGN_OR_RETURN(const UserVectors vectors, predictor_->VectorsOf(batch));
-    queries.push_back(indexed->QueriesOf(vectors)[0]);
+    query.vector = indexed->QueriesOf(vectors)[0];
   }
   ASSIGN_OR_RETURN(indexed->quality_,
-                   model::ReachRecall(*indexed->index_, queries, exact, options.recall));
+                   model::ReachRecall(*indexed->index_, queries, options.recall));
   return indexed;
 }
 
@@ -96,17 +109,11 @@ absl::Status Recommender::AskIndex(absl::Span<const Whom> users, const Recommend
   const std::vector<std::vector<float>> queries = QueriesOf(vectors);
   const bool offset = vectors.offset.dtype() == DType::kF32;
   for (size_t i = 0; i < queries.size(); ++i) {
-    std::vector<int64_t> left_out;
-    if (!options.include_known) left_out = users[i].known;
-    std::sort(left_out.begin(), left_out.end());
-    const int64_t top = options.top + static_cast<int64_t>(left_out.size());
-    ASSIGN_OR_RETURN(const auto found, index_->Search(queries[i].data(), top, quality_.beam));
+    ASSIGN_OR_RETURN(const auto found, index_->Search(queries[i].data(), options.top, quality_.beam,
+                                                      LeftOut(users[i], options)));
     std::vector<Choice>& best = all->emplace_back();
     for (const model::VectorIndex::Found& f : found) {
-      if (static_cast<int64_t>(best.size()) == options.top) break;
-      if (!std::binary_search(left_out.begin(), left_out.end(), f.id)) {
-        best.push_back({f.id, f.product + (offset ? vectors.offset.data<float>()[i] : 0), 0});
-      }
+      best.push_back({f.id, f.product + (offset ? vectors.offset.data<float>()[i] : 0), 0});
     }
   }
   return absl::OkStatus();

@@ -74,12 +74,11 @@ absl::Status Run(int64_t count, int64_t dim, int64_t asked) {
 
   const auto some = static_cast<size_t>(std::min(asked, model::kRecallQueries));
   const Vectors sample(queries.begin(), queries.begin() + static_cast<int64_t>(some));
-  std::vector<std::vector<int64_t>> exact;
+  std::vector<model::IndexQuery> exact;
   start = Seconds();
-  for (const auto& query : sample) exact.push_back(Best(flat, query));
+  for (const auto& query : sample) exact.push_back({query, {}, Best(flat, query)});
   const double scan = (Seconds() - start) / static_cast<double>(some);
-  ASSIGN_OR_RETURN(const model::IndexQuality quality,
-                   model::ReachRecall(*index, sample, exact, 0.95));
+  ASSIGN_OR_RETURN(const model::IndexQuality quality, model::ReachRecall(*index, exact, 0.95));
 
   start = Seconds();
   for (const auto& query : queries) {

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "coordinator/observe/observer.h"
@@ -232,6 +233,20 @@ TEST_CASE("daemons start by TF_CONFIG", "[cluster]") {
   const auto torn = Run({COXSWAIN_BINARY_DIR "/bin/coxswain-ps"}, {{"TF_CONFIG", "{"}});
   CHECK(torn.code == 2);
   CHECK_THAT(torn.err, Contains("TF_CONFIG"));
+}
+
+TEST_CASE("daemons listen at an address of IPv6 with brackets and without", "[cluster]") {
+  for (const char* host : {"::1", "[::1]"}) {
+    Process daemon({COXSWAIN_BINARY_DIR "/bin/coxswain-worker", "--host", host, "--port", "0",
+                    "--exit-with-parent"});
+    const bool listens = daemon.WaitForOutput("listening on ");
+    INFO(host << ": " << daemon.out() << daemon.err());
+    if (!listens && absl::StrContains(daemon.err(), "Cannot assign requested address")) {
+      WARN("not tested: this machine has no address ::1");
+      return;
+    }
+    CHECK_THAT(daemon.out(), Contains("listening on [::1]:"));
+  }
 }
 
 TEST_CASE("a daemon refuses what it is not meant for, and says what is wanted", "[cluster]") {

@@ -55,9 +55,9 @@ TEST_CASE("an index reaches the recall that is wanted, among vectors of all leng
     REQUIRE(index->Add(static_cast<int64_t>(i), vectors[i].data()).ok());
   }
   CHECK(index->size() == 3000);
-  std::vector<std::vector<int64_t>> exact;
-  for (const auto& query : queries) exact.push_back(Best(vectors, query, kRecallAt));
-  const IndexQuality quality = Must(ReachRecall(*index, queries, exact, 0.95));
+  std::vector<IndexQuery> asked;
+  for (const auto& query : queries) asked.push_back({query, {}, Best(vectors, query, kRecallAt)});
+  const IndexQuality quality = Must(ReachRecall(*index, asked, 0.95));
   CHECK(quality.recall >= 0.95);
   CHECK(quality.queries == 50);
   const auto found = Must(index->Search(queries[0].data(), 5, quality.beam));
@@ -68,8 +68,50 @@ TEST_CASE("an index reaches the recall that is wanted, among vectors of all leng
     if (i > 0) CHECK(found[i].product <= found[i - 1].product);
   }
   // Answers that are not in the index cannot be found.
-  exact[0].assign(10, 5000);
-  CHECK(absl::IsFailedPrecondition(ReachRecall(*index, queries, exact, 1).status()));
+  asked[0].exact.assign(10, 5000);
+  CHECK(absl::IsFailedPrecondition(ReachRecall(*index, asked, 1).status()));
+}
+
+TEST_CASE("an index that leaves out many, or is asked for many, finds the share that is wanted") {
+  constexpr int64_t kDim = 12;
+  const Vectors vectors = Draw(3000, kDim, 1), queries = Draw(50, kDim, 2);
+  const auto index = Must(VectorIndex::Create(kDim, 3000));
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    REQUIRE(index->Add(static_cast<int64_t>(i), vectors[i].data()).ok());
+  }
+  // The best `top` after the best `known`, which are left out.
+  const auto asked = [&](int64_t known, int64_t top) {
+    std::vector<IndexQuery> all;
+    for (const auto& query : queries) {
+      std::vector<int64_t> best = Best(vectors, query, known + top);
+      std::vector<int64_t> left_out(best.begin(), best.begin() + known);
+      std::sort(left_out.begin(), left_out.end());
+      best.erase(best.begin(), best.begin() + known);
+      all.push_back({query, std::move(left_out), std::move(best)});
+    }
+    return all;
+  };
+  const auto share = [&](int64_t known, int64_t top, int64_t beam) {
+    double hit = 0, wanted = 0;
+    for (const IndexQuery& query : asked(known, top)) {
+      const auto found = Must(index->Search(query.vector.data(), top, beam, query.left_out));
+      CHECK(found.size() == static_cast<size_t>(top));
+      wanted += static_cast<double>(query.exact.size());
+      for (const auto& f : found) {
+        CHECK_FALSE(std::binary_search(query.left_out.begin(), query.left_out.end(), f.id));
+        hit += static_cast<double>(std::count(query.exact.begin(), query.exact.end(), f.id));
+      }
+    }
+    return hit / wanted;
+  };
+  const IndexQuality quality = Must(ReachRecall(*index, asked(0, kRecallAt), 0.95));
+  CHECK(share(0, kRecallAt, quality.beam) == Approx(quality.recall));
+  CHECK(share(20, kRecallAt, quality.beam) >= 0.95);
+  CHECK(share(0, 200, quality.beam) >= 0.95);
+  // What is said of those that leave out many is what they get.
+  const IndexQuality of_many = Must(ReachRecall(*index, asked(200, kRecallAt), 0.95));
+  CHECK(of_many.recall >= 0.95);
+  CHECK(share(200, kRecallAt, of_many.beam) == Approx(of_many.recall));
 }
 
 TEST_CASE("an index leaves out what is not finite, and has no more than it has") {
