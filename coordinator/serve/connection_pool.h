@@ -4,8 +4,8 @@
 // it soon gives the thread up and waits with many others for its next byte. So those who keep their
 // connections open, however many and however busy, hold nobody up for long.
 //
-// Everything is bounded: the threads, and the connections that wait. When another one comes, the one
-// that has waited longest without a byte ends.
+// Everything is bounded: the threads, and the connections that wait. When another one comes, the
+// one that has waited longest without a byte ends.
 #pragma once
 
 #include <atomic>
