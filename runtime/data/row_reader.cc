@@ -286,8 +286,8 @@ absl::Status RowReader::Append(const Input& input, const Value& value, FieldSink
   } else {
     ASSIGN_OR_RETURN(text, TextOf(input, value));
   }
-  const bool missing = std::holds_alternative<std::monostate>(value) ||
-                       (list == nullptr && IsMissingValue(spec_.csv(), text));
+  const bool none = std::holds_alternative<std::monostate>(value) && FormatOf(spec_).has_objects();
+  const bool missing = none || (list == nullptr && IsMissingValue(spec_.csv(), text));
   if (as_list ? sink->AppendList(*list) : missing ? sink->AppendMissing() : sink->Append(text)) {
     return absl::OkStatus();
   }
