@@ -178,7 +178,9 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Min(0)
         .Max(kMostOfAList),
     Field<proto::FeatureSpec>(kInt, "dim", "=`model.dim`, or 16 in models without",
-                              "embedding dimension")
+                              "embedding dimension; refused where the model has no embeddings of "
+                              "the feature, but a weight for each value, or, as `din` and `sasrec` "
+                              "of the history, those of another feature")
         .Only("categorical history crossed bucketized")
         .Min(1)
         .Max(kMostWidth),

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/job/idle_keys.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/regularization.h"
 #include "coordinator/job/schema.h"
@@ -190,7 +191,10 @@ absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
   // Absolute, because workers read the same files from whatever directory they run in.
   std::error_code ignored;
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
-  return ParseKeptJob(text, path, absolute.parent_path().string(), overrides);
+  ASSIGN_OR_RETURN(JobSpec job,
+                   ParseKeptJob(text, path, absolute.parent_path().string(), overrides));
+  RETURN_IF_ERROR(CheckNoIdleKeys(job));
+  return job;
 }
 
 std::string JobSpec::Where(absl::string_view key_path) const {

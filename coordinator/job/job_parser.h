@@ -20,7 +20,8 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
                                  const std::vector<std::string>& overrides = {});
 
 // Reads a job from a file; relative paths in it (and in overrides) start at the file's directory.
-// Errors: those of ParseJob; NotFound, PermissionDenied.
+// Errors: those of ParseJob; InvalidArgument for keys that would change nothing (idle_keys.h);
+// NotFound, PermissionDenied.
 absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
                                      const std::vector<std::string>& overrides = {});
 
