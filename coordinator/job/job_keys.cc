@@ -524,8 +524,9 @@ constexpr SchemaKey kEvaluateKeys[] = {
         .Min(1),
     Key<&EvaluateSpec::every_steps>(
         "every_steps", "",
-        "number of steps between additional evaluations within an epoch; each of them waits until "
-        "all steps that have begun are done")
+        "number of steps (batches) between additional evaluations within an epoch, rounded up to "
+        "the end of an update of several batches, of a closure or, with `deterministic`, of a "
+        "window; each of them waits until all steps that have begun are done")
         .Min(1)
         .Max(kMostSteps),
     Key<&EvaluateSpec::every_seconds>("every_seconds", "",

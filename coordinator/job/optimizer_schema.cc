@@ -36,22 +36,22 @@ constexpr SchemaKey kScheduleKeys[] = {
         .Min(0),
     Field<proto::LearningRateSchedule>(
         kInt, "decay_steps", nullptr,
-        "number of steps over which the rate decays by the factor `decay_rate`")
+        "number of updates over which the rate decays by the factor `decay_rate`")
         .Only("exponential_decay")
         .Min(1)
         .Max(kMostSteps),
     Field<proto::LearningRateSchedule>(
         kReal, "decay_rate", nullptr,
-        "factor by which the rate is multiplied over each `decay_steps` steps")
+        "factor by which the rate is multiplied over each `decay_steps` updates")
         .Only("exponential_decay")
         .Above(0),
     Field<proto::LearningRateSchedule>(
         kBool, "staircase", "false",
-        "the rate drops at the end of each `decay_steps` steps, instead of gradually")
+        "the rate drops at the end of each `decay_steps` updates, instead of gradually")
         .Only("exponential_decay"),
     Field<proto::LearningRateSchedule>(
-        kInt, "decay_steps", "=all training steps after the warm-up",
-        "number of steps until the rate reaches its final value, where it stays")
+        kInt, "decay_steps", "=all updates after the warm-up",
+        "number of updates until the rate reaches its final value, where it stays")
         .Only("cosine_decay linear_decay")
         .Min(1)
         .Max(kMostSteps),
@@ -61,7 +61,9 @@ constexpr SchemaKey kScheduleKeys[] = {
         .Min(0),
     Field<proto::LearningRateSchedule>(
         kInt, "warmup_steps", "0",
-        "number of initial steps in which the rate rises linearly; the schedule begins after them")
+        "number of initial updates in which the rate rises linearly; the schedule begins after "
+        "them. An update is a batch; where `train.consistency` makes one of several batches, all "
+        "numbers of a schedule count updates, and `train.steps` batches")
         .Min(0)
         .Max(kMostSteps),
     Field<proto::LearningRateSchedule>(
