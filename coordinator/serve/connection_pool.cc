@@ -79,7 +79,9 @@ void ConnectionPool::Work() {
 
 std::unique_ptr<PooledConnection> ConnectionPool::Take() {
   std::unique_lock lock(mutex_);
+  ++idle_;
   some_.wait(lock, [this] { return ended_ || !ready_.empty(); });
+  --idle_;
   if (ready_.empty()) return nullptr;
   std::unique_ptr<PooledConnection> connection = std::move(ready_.front());
   ready_.pop_front();

@@ -63,8 +63,8 @@ class ConnectionPool {
   // From any thread, at any time. The second time, there is no more draining.
   void Stop();
   bool stopping() const { return stops_.load() > 0; }
-  // Whether a connection with a request waits for a thread.
-  bool others_wait() const { return requests_waiting_.load() > 0; }
+  // Whether a connection with a request waits, and all threads have one.
+  bool others_wait() const { return requests_waiting_.load() > idle_.load(); }
 
  private:
   using Clock = PooledConnection::Clock;
@@ -96,8 +96,9 @@ class ConnectionPool {
   bool listening_ = false;  // `listener_` is in the epoll set
   Clock::time_point next_look_ = Clock::time_point::min();
   std::atomic<int> stops_{0};
-  std::atomic<size_t> requests_waiting_{0};  // of `ready_`
-  std::mutex mutex_;                         // of what follows
+  std::atomic<int> requests_waiting_{0};  // of `ready_`
+  std::atomic<int> idle_{0};              // threads
+  std::mutex mutex_;                      // of what follows
   std::condition_variable some_;
   std::deque<std::unique_ptr<PooledConnection>> ready_;
   std::map<int, Waiting> waiting_;  // by socket; in the epoll set

@@ -34,9 +34,10 @@
 namespace coxswain::serve {
 namespace {
 
-// How long a thread that nobody else needs stays with a connection after an answer: for a client
-// that asks again at once, that saves a way through the pool.
-constexpr std::chrono::milliseconds kMoment{10}, kNoMoment{0};
+// How long a thread stays with a connection after an answer: for a client that asks again at once,
+// that saves a way through the pool. Where others wait for the thread, it stays for less, and not
+// once the connection has had its turn.
+constexpr std::chrono::milliseconds kMoment{10}, kShortMoment{1}, kNoMoment{0}, kTurn{5};
 constexpr size_t kRequestsOfAConnection = 100'000;
 constexpr size_t kHeadBytes = 64 << 10;
 constexpr size_t kAnyBytes = std::numeric_limits<size_t>::max();
@@ -256,12 +257,14 @@ class BoundedServer final : public httplib::Server {
     }
     Next ServeRequests() {
       const ConnectionPool& pool = server_->pool_;
+      const auto turn = Clock::now() + kTurn;
       for (bool first = true;; first = false) {
-        const bool yields = pool.others_wait() || pool.stopping();
-        const auto came = connection_->WaitForRequest(yields ? kNoMoment : kMoment);
+        const bool over = pool.stopping() || (pool.others_wait() && Clock::now() >= turn);
+        const auto moment = over ? kNoMoment : pool.others_wait() ? kShortMoment : kMoment;
+        const auto came = connection_->WaitForRequest(moment);
         if (came == HttpConnection::Came::kEnd) return Next::kEnd;
         if (came == HttpConnection::Came::kNothing) return Next::kWait;
-        if (!first && pool.others_wait()) return Next::kTurn;
+        if (!first && over && !pool.stopping()) return Next::kTurn;
         --requests_left_;
         if (!server_->Answer(&*connection_, requests_left_ == 0)) return Next::kEnd;
         connection_->EndRequest();

@@ -76,7 +76,14 @@ void ServeMetrics::CountPrediction(int status, int64_t rows, absl::Duration took
 }
 
 void ServeMetrics::CountAnswer(int status) {
-  answers_.Add({{"status", absl::StrCat(status)}}).Increment();
+  if (status < 0 || static_cast<size_t>(status) >= of_status_.size()) return;
+  std::atomic<prometheus::Counter*>& known = of_status_[static_cast<size_t>(status)];
+  prometheus::Counter* counter = known.load();
+  if (counter == nullptr) {  // the family gives the same one to all who ask at once
+    counter = &answers_.Add({{"status", absl::StrCat(status)}});
+    known = counter;
+  }
+  counter->Increment();
 }
 
 void ServeMetrics::CountReloadFailure() { reload_failures_.Increment(); }

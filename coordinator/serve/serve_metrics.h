@@ -3,6 +3,8 @@
 // Thread-safe.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,6 +47,8 @@ class ServeMetrics {
   std::unique_ptr<prometheus::Registry> registry_;
   prometheus::Counter &done_, &wrong_, &refused_, &failed_, &rows_, &reload_failures_;
   prometheus::Family<prometheus::Counter>& answers_;
+  // By status; null: none yet. Looking one up in the family takes a lock and some allocations.
+  std::array<std::atomic<prometheus::Counter*>, 600> of_status_{};
   prometheus::Histogram& took_;
 };
 
