@@ -140,6 +140,23 @@ TEST_CASE("serve: what was sent before the server is stopped is answered", "[ser
   for (const auto& client : clients) CHECK_THAT(client->Read(), Contains(" 200 "));
 }
 
+TEST_CASE("serve: what waits in the backlog when the server is stopped is answered", "[serve]") {
+  Small small;
+  HttpOptions options;
+  options.port = 0;
+  const auto server = Must(HttpServer::Listen(&small.service, options));
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server->port()));
+    clients.back()->Send(kHealth);
+  }
+  server->Stop();
+  server->Serve();
+  for (const auto& client : clients) {
+    CHECK_THAT(client->Read(), Contains(" 200 ") && Contains("Connection: close"));
+  }
+}
+
 TEST_CASE("serve: while it drains, new connections are answered, and see that it is not ready",
           "[serve]") {
   Small small;
