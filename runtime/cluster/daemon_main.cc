@@ -55,7 +55,7 @@ struct Flags {
   net::TlsOptions tls;
   std::vector<std::string> roots;
   bool exit_with_parent = false;
-  double end_seconds = 20;
+  int end_seconds = 20;
   uint64_t incarnation = 0;  // a plain number, as CLI11 requires
 };
 
@@ -270,7 +270,7 @@ void AddFlags(const std::string& job, CLI::App* app, Flags* flags) {
            "--end-seconds", flags->end_seconds,
            "on SIGTERM: how long to go on at most until the coordinator has written a "
            "checkpoint, where it writes any (default: 20); a second signal ends it at once")
-        ->check(CLI::Range(0.0, 3600.0));
+        ->check(CLI::Range(0, 3600));
   }
   app->add_flag("--exit-with-parent", flags->exit_with_parent, "end when the parent process ends");
   app->add_option("--incarnation", flags->incarnation,

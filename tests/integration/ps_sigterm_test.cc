@@ -43,7 +43,7 @@ TEST_CASE("a parameter server that gets SIGTERM goes once a checkpoint has what 
     Must(job.coordinator().Join());
     job.CheckAppliedOnce();
   }
-  const ClusterStats stats = cluster.stats();
+  const ClusterStats stats = cluster.Stats();
   CHECK(stats.checkpoints.written == 2);
   CHECK(stats.failures.ps_lost == 2);
   CHECK(stats.failures.closures_rerun == 0);
@@ -65,7 +65,7 @@ TEST_CASE("all parameter servers at once that get SIGTERM in the middle of steps
   job.Schedule(3000);
   for (int ps = 0; ps < 2; ++ps) daemons.ps(ps).Kill(SIGTERM);
   for (int ps = 0; ps < 2; ++ps) CHECK(daemons.ps(ps).Wait().code == 0);
-  CHECK(cluster.stats().checkpoints.written >= 1);
+  CHECK(cluster.Stats().checkpoints.written >= 1);
   for (int ps = 0; ps < 2; ++ps) daemons.RestartPs(ps);
   job.Schedule(500);
   Must(job.coordinator().Join());
