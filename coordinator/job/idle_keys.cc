@@ -18,7 +18,8 @@ class IdleKeys {
 
   void Add(const std::string& key, const std::string& why) {
     if (job_.locations.count(key) == 0) return;  // nobody gave it
-    problems_.push_back(absl::StrCat(job_.Where(key), ": ", key, ": it would change nothing: ", why));
+    problems_.push_back(
+        absl::StrCat(job_.Where(key), ": ", key, ": it would change nothing: ", why));
   }
   absl::Status status() const {
     if (problems_.empty()) return absl::OkStatus();
@@ -50,9 +51,10 @@ absl::Status CheckNoIdleKeys(const JobSpec& job) {
   const proto::FeatureSpec* const history = data::FindHistory(job.dataset);
   if (history != nullptr && (kind == "din" || kind == "sasrec")) {
     for (const char* key : {".dim", ".combiner"}) {
-      idle.Add(absl::StrCat("features.", history->name(), key),
-               absl::StrCat("a ", kind, " looks at each item of the history, by the embeddings of '",
-                            history->history_of(), "'"));
+      idle.Add(
+          absl::StrCat("features.", history->name(), key),
+          absl::StrCat("a ", kind, " looks at each item of the history, by the embeddings of '",
+                       history->history_of(), "'"));
     }
   }
   for (const TableSpec& table : job.tables) {

@@ -58,8 +58,8 @@ absl::Status TooMany(size_t rows, int64_t max_rows) {
       absl::StrCat("wanted at most ", max_rows, " rows in a request, found ", rows));
 }
 
-// The value of a key of an object, or, where there is no such key, of the path that it spells, as in
-// files of JSON lines: "device.os" is `os` of the object `device`. Null: there is none.
+// The value of a key of an object, or, where there is no such key, of the path that it spells, as
+// in files of JSON lines: "device.os" is `os` of the object `device`. Null: there is none.
 const Json* Find(const Json& object, const std::string& key) {
   if (const auto found = object.find(key); found != object.end()) return &*found;
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {

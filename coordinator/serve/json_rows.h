@@ -6,8 +6,8 @@
 //
 // "signature_name" may be there, and "top": the number of classes or items (1, or 10). Of a model
 // with one column an instance, or "inputs", may be the value itself. Values are texts, numbers,
-// booleans (0 and 1), null for an empty field, and lists of these. An instance may spell a column as
-// a path, and lack those that are optional, but not all of them.
+// booleans (0 and 1), null for an empty field, and lists of these. An instance may spell a column
+// as a path, and lack those that are optional, but not all of them.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -114,10 +115,12 @@ std::string WriteTabular(const DataFiles& files, const std::string& model) {
                     color < 2 ? (size >= 50 ? 2 : 1) : 0, "\n");
   }
   files.Write("table.csv", csv);
+  const bool embeds = !absl::StrContains(model, "logistic_regression");
   return files.Write("tabular.yaml", absl::StrCat(R"(name: table
 dataset: {path: table.csv}
 features:
-  - {name: color, kind: categorical, dim: 4}
+  - {name: color, kind: categorical)",
+                                                  embeds ? ", dim: 4" : "", R"(}
   - {name: size, kind: numeric, normalization: standard}
 split: {validation: 0.2}
 )",

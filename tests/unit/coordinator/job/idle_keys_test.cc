@@ -37,8 +37,9 @@ TEST_CASE("a job file may not give a dimension to a feature that has a weight fo
              Contains("features.item.dim"));
   CHECK(ErrorOf(Labelled("", "{kind: logistic_regression}")).empty());
   CHECK(ErrorOf(Labelled(", dim: 4", "{kind: mlp, hidden: [4]}")).empty());
-  const std::string wide = "{kind: wide_deep, wide: {features: [item]}, deep: {features: [n], "
-                           "hidden: [4]}}";
+  const std::string wide =
+      "{kind: wide_deep, wide: {features: [item]}, deep: {features: [n], "
+      "hidden: [4]}}";
   CHECK_THAT(ErrorOf(Labelled(", dim: 4", wide)), Contains("features.item.dim"));
 }
 

@@ -1,5 +1,5 @@
-// Suggestions of a model that sees the last of what a user had: whoever asks for a user, and however
-// the model came to know the history, the last items are the last ones by `by`.
+// Suggestions of a model that sees the last of what a user had: whoever asks for a user, and
+// however the model came to know the history, the last items are the last ones by `by`.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
