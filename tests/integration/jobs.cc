@@ -115,7 +115,7 @@ std::string WriteTabular(const DataFiles& files, const std::string& model) {
                     color < 2 ? (size >= 50 ? 2 : 1) : 0, "\n");
   }
   files.Write("table.csv", csv);
-  const bool embeds = !absl::StrContains(model, "logistic_regression");
+  const bool embeds = !absl::StrContains(model, "_regression");
   return files.Write("tabular.yaml", absl::StrCat(R"(name: table
 dataset: {path: table.csv}
 features:
