@@ -98,8 +98,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // called on the loop, at once where there is no lock: reading that file may take as long as its
   // file system likes.
   void LookForLock(std::function<void(absl::Status)> then);
-  // Looks whether all files of a checkpoint are there, as far as this machine sees. `then` is called
-  // on the loop. Errors: those of CheckSizes.
+  // Looks whether all files of a checkpoint are there, as far as this machine sees. `then` is
+  // called on the loop. Errors: those of CheckSizes.
   void LookForFiles(const std::string& path, const checkpoint::Manifest& manifest,
                     std::function<void(absl::Status)> then);
   const CheckpointOptions& options() const { return options_; }

@@ -1,3 +1,4 @@
+// Shards that are created; the loss of a PS, and where its shards go; moves; the requests to a PS.
 #include "coordinator/core/cluster_layout.h"
 
 #include <algorithm>

@@ -394,7 +394,6 @@ class Controller {
   DatasetTable datasets_;
   ValuesTable values_;
   ClusterLayout layout_;
-  std::set<int> ps_ending_;  // they wait for a checkpoint
   PsRecovery recovery_;
   ShardMoves moves_;
   Checkpoints checkpoints_;

@@ -86,10 +86,9 @@ void Controller::OnTaskEnding(bool is_ps, int task) {
   }
   LogInfo(session->where(), " is asked to end: a checkpoint is written before");
   // Others that are asked meanwhile wait for the same one: it is what remains when the first goes.
-  ps_ending_.insert(task);
-  if (ps_ending_.size() > 1) return;
+  if (!recovery_.Ending(task)) return;
   Checkpoint([this](const auto&) {
-    for (int ps : std::exchange(ps_ending_, {})) tasks_.ps()[ps]->LetGo();
+    for (int ps : recovery_.TakeEnding()) tasks_.ps()[ps]->LetGo();
   });
 }
 

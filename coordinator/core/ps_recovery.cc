@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -49,6 +50,13 @@ std::optional<PsRecovery::Decision> PsRecovery::Decide(absl::Duration now,
                       std::inserter(decision.gone, decision.gone.end()));
   return decision;
 }
+
+bool PsRecovery::Ending(int ps) {
+  ending_.insert(ps);
+  return ending_.size() == 1;
+}
+
+std::set<int> PsRecovery::TakeEnding() { return std::exchange(ending_, {}); }
 
 void PsRecovery::CannotRead(int ps, absl::Duration now) { cannot_read_.try_emplace(ps, now); }
 

@@ -38,6 +38,11 @@ class PsRecovery {
   // restoring began. True when no PS is lost any more, so that closures go on.
   bool Intact(int ps);
 
+  // The PS is asked to end, and waits for a checkpoint. True: it is the only one that waits.
+  bool Ending(int ps);
+  // Those that wait: none does any more.
+  std::set<int> TakeEnding();
+
   // The PS is up, but cannot read the files of shards that it is given, which are there. It is
   // given them again, and given up after as long as one that is lost, if there are others.
   void CannotRead(int ps, absl::Duration now);
@@ -88,6 +93,7 @@ class PsRecovery {
   std::map<int, Task> lost_;
   std::map<int, absl::Duration> cannot_read_;  // since when
   int lost_while_taking_ = 0;
+  std::set<int> ending_;
 };
 
 }  // namespace coxswain::core

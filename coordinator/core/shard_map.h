@@ -22,8 +22,8 @@ class ShardMap {
   std::vector<ShardId> On(int ps) const;
   const std::map<ShardId, proto::ShardSpec>& shards() const { return shards_; }
 
-  // Moves these shards to PS in `there` (not empty), see PlaceShards. `loads` has the loads of shards
-  // as far as they were measured.
+  // Moves these shards to PS in `there` (not empty), see PlaceShards. `loads` has the loads of
+  // shards as far as they were measured.
   void Spread(const std::set<ShardId>& homeless, const std::set<int>& there,
               const std::map<ShardId, ShardLoad>& loads = {});
   void Move(ShardId shard, int ps) { shards_.at(shard).set_ps(ps); }

@@ -57,9 +57,9 @@ class Daemon {
 
   // Starts to listen. Errors: as Transport::Listen.
   absl::Status Start();
-  // Before the end: tells the coordinator that the task is to end, and calls `let_go` once nothing is
-  // wanted of it any more; at once where nobody holds it. The coordinator may never say so. On any
-  // thread. Thread-safe.
+  // Before the end: tells the coordinator that the task is to end, and calls `let_go` once nothing
+  // is wanted of it any more; at once where nobody holds it. The coordinator may never say so. On
+  // any thread. Thread-safe.
   void AskToEnd(std::function<void()> let_go);
   // The first step of an end in good order: tells the coordinator, by closing its connection with
   // cause kTerminated, and lets none in any more. `done` is called when that is under way, on any

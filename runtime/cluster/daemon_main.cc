@@ -174,13 +174,13 @@ int Complain(const absl::Status& status, int code) {
 
 // Waits until nothing is wanted of a parameter server any more: its coordinator writes a checkpoint
 // first. No longer than that, and not beyond another signal.
-void AwaitLetGo(Daemon* daemon, const sigset_t& signals, absl::Duration longest) {
+void AwaitLetGo(Daemon* daemon, env::Env* env, const sigset_t& signals, absl::Duration longest) {
   const timespec interval = absl::ToTimespec(absl::Milliseconds(20));
   const auto let_go = std::make_shared<absl::Notification>();
   daemon->AskToEnd([let_go] { let_go->Notify(); });
-  const absl::Time end = absl::Now() + longest;
+  const absl::Duration end = env->Monotonic() + longest;
   while (!let_go->HasBeenNotified()) {
-    if (absl::Now() >= end) {
+    if (env->Monotonic() >= end) {
       LogWarning("ends although its coordinator has not said that it may, within ",
                  absl::FormatDuration(longest));
       return;
@@ -361,7 +361,7 @@ int Serve(const std::string& job, const Flags& flags, Settings settings, const s
   std::fflush(stdout);
   const int signal_number = WaitForSignal(signals, &watch);
   LogInfo("ending on signal ", signal_number);
-  if (job == "ps") AwaitLetGo(daemon.get(), signals, absl::Seconds(flags.end_seconds));
+  if (job == "ps") AwaitLetGo(daemon.get(), env.get(), signals, absl::Seconds(flags.end_seconds));
   BoundTheEnd(signals);
   auto told = std::make_shared<absl::Notification>();
   daemon->Terminate([told] { told->Notify(); });
