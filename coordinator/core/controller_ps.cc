@@ -236,7 +236,8 @@ void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, const std::se
     return;
   }
   if (moved) UndoMoves(status);
-  if (IsUnreadable(status) && checkpoint != 0 && checkpoints_.writer() != nullptr) {
+  if (!cannot_read.empty() && IsUnreadable(status) && checkpoint != 0 &&
+      checkpoints_.writer() != nullptr) {
     AskWhoCannotRead(restore, checkpoint, cannot_read, status);
     return;
   }

@@ -20,19 +20,37 @@ void Must(const absl::Status& status) {
   REQUIRE(status.ok());
 }
 
-TEST_CASE("a parameter server that gets SIGTERM goes once a checkpoint has what it has",
-          "[sigterm]") {
-  const DataFiles files;
-  Daemons daemons(files, 2, 2);
+ClusterOptions Patient() {
   ClusterOptions options;
   options.recovery.ps_return_timeout = absl::Seconds(60);
-  const Cluster cluster = Connect(daemons, options);
-  CountingJob job(cluster);
-  CheckpointOptions checkpoints;
-  checkpoints.directory = files.Path("checkpoints");
-  checkpoints.every = absl::ZeroDuration();
-  CheckpointManager manager(checkpoints);
-  Must(manager.Start(cluster));
+  return options;
+}
+
+CheckpointOptions NotByTime(const DataFiles& files) {
+  CheckpointOptions options;
+  options.directory = files.Path("checkpoints");
+  options.every = absl::ZeroDuration();
+  return options;
+}
+
+// A job on two parameter servers, whose checkpoints are only those that somebody asks for.
+struct WithCheckpoints {
+  explicit WithCheckpoints(int workers) : daemons(files, 2, workers) {
+    Must(manager.Start(cluster));
+  }
+
+  const DataFiles files;
+  Daemons daemons;
+  const Cluster cluster = Connect(daemons, Patient());
+  CountingJob job{cluster};
+  CheckpointManager manager{NotByTime(files)};
+};
+
+TEST_CASE("a parameter server that gets SIGTERM goes once a checkpoint has what it has",
+          "[sigterm]") {
+  WithCheckpoints with(/*workers=*/2);
+  Daemons& daemons = with.daemons;
+  CountingJob& job = with.job;
   job.Schedule(2000);
   Must(job.coordinator().Join());
   for (const int signal : {SIGTERM, SIGINT}) {
@@ -43,7 +61,7 @@ TEST_CASE("a parameter server that gets SIGTERM goes once a checkpoint has what 
     Must(job.coordinator().Join());
     job.CheckAppliedOnce();
   }
-  const ClusterStats stats = cluster.Stats();
+  const ClusterStats stats = with.cluster.Stats();
   CHECK(stats.checkpoints.written == 2);
   CHECK(stats.failures.ps_lost == 2);
   CHECK(stats.failures.closures_rerun == 0);
@@ -51,21 +69,13 @@ TEST_CASE("a parameter server that gets SIGTERM goes once a checkpoint has what 
 
 TEST_CASE("all parameter servers at once that get SIGTERM in the middle of steps lose nothing",
           "[sigterm]") {
-  const DataFiles files;
-  Daemons daemons(files, 2, 1);
-  ClusterOptions options;
-  options.recovery.ps_return_timeout = absl::Seconds(60);
-  const Cluster cluster = Connect(daemons, options);
-  CountingJob job(cluster);
-  CheckpointOptions checkpoints;
-  checkpoints.directory = files.Path("checkpoints");
-  checkpoints.every = absl::ZeroDuration();
-  CheckpointManager manager(checkpoints);
-  Must(manager.Start(cluster));
+  WithCheckpoints with(/*workers=*/1);
+  Daemons& daemons = with.daemons;
+  CountingJob& job = with.job;
   job.Schedule(3000);
   for (int ps = 0; ps < 2; ++ps) daemons.ps(ps).Kill(SIGTERM);
   for (int ps = 0; ps < 2; ++ps) CHECK(daemons.ps(ps).Wait().code == 0);
-  CHECK(cluster.Stats().checkpoints.written >= 1);
+  CHECK(with.cluster.Stats().checkpoints.written >= 1);
   for (int ps = 0; ps < 2; ++ps) daemons.RestartPs(ps);
   job.Schedule(500);
   Must(job.coordinator().Join());
