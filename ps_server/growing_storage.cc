@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "ps_server/storage.h"
 
 namespace coxswain::ps {
 namespace {
@@ -49,8 +50,14 @@ absl::Status GrowingStorage::Grow(size_t bytes) {
                                          " are foreseen for one shard: use more of them"));
   }
   // An eighth more each time: few calls, and small neighbours stay small.
-  size_t next = std::max(bytes, bytes_ + bytes_ / 8);
-  next = std::min(RoundUp(next, next < kHugePage ? kSmallStep : kHugePage), max_bytes_);
+  const auto rounded = [this](size_t size) {
+    return std::min(RoundUp(size, size < kHugePage ? kSmallStep : kHugePage), max_bytes_);
+  };
+  size_t next = rounded(std::max(bytes, bytes_ + bytes_ / 8));
+  if (!CheckRoom(next - bytes_, next).ok()) {
+    next = rounded(bytes);  // some of the last that there is
+    RETURN_IF_ERROR(CheckRoom(next - bytes_, next));
+  }
   if (mprotect(data() + bytes_, next - bytes_, PROT_READ | PROT_WRITE) != 0) {
     return Exhausted(next, std::strerror(errno));
   }

@@ -25,6 +25,7 @@ constexpr size_t kReleaseBytes = size_t{2} << 20;
 
 absl::StatusOr<HashIndex::Table> HashIndex::Allocate(size_t capacity) {
   Table table;
+  RETURN_IF_ERROR(CheckRoom(capacity * sizeof(Entry), capacity * sizeof(Entry)));
   ASSIGN_OR_RETURN(table.memory, AllocateStorage(capacity * sizeof(Entry)));
   table.entries = static_cast<Entry*>(table.memory.data());
   table.mask = capacity - 1;

@@ -119,7 +119,7 @@ absl::Status Shard::AllocateParts() {
   const size_t rows = static_cast<size_t>(layout_.rows());
   if (table()) {
     RETURN_IF_ERROR(CheckRowCount());
-    absl::StatusOr<Buffer> memory = AllocateStorage(rows * plan_.row_stride);
+    absl::StatusOr<Buffer> memory = AllocateFilledStorage(rows * plan_.row_stride);
     if (!memory.ok()) return Annotate(memory.status(), Invalid("").message());
     memory_.rows = std::move(memory).value();
     memory = AllocateStorage(rows * plan_.side_stride);
@@ -128,7 +128,7 @@ absl::Status Shard::AllocateParts() {
     return absl::OkStatus();
   }
   for (const ShardPart& part : plan_.parts) {
-    absl::StatusOr<Buffer> memory = AllocateStorage(rows * part.row_bytes());
+    absl::StatusOr<Buffer> memory = AllocateFilledStorage(rows * part.row_bytes());
     if (!memory.ok()) return Annotate(memory.status(), Invalid("").message());
     dense_.emplace_back(part.dtype, part.WholeShape(layout_), std::move(memory).value());
   }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coxswain/tensor.h"
 #include "runtime/base/status.h"
@@ -16,6 +17,16 @@ namespace coxswain::ps {
 // returned to the system with the last handle. Errors: ResourceExhausted when the system has no
 // memory.
 absl::StatusOr<Buffer> AllocateStorage(size_t bytes);
+
+// Whether `bytes` more can be had, for something that has `whole` bytes then. The system promises
+// memory that it does not have, and ends some process when that is used, often the parameter
+// server. What is small as a whole is not looked at. Errors: ResourceExhausted, which says how much
+// is free.
+absl::Status CheckRoom(size_t bytes, size_t whole);
+
+// AllocateStorage of what will be used as a whole: takes all of its pages, and looks now and then
+// whether there is room for the rest, as neighbours may take memory at the same time.
+absl::StatusOr<Buffer> AllocateFilledStorage(size_t bytes);
 
 // Values that are all zero, and take no memory before they are written: for what stays sparse.
 template <typename T>

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::cli {
@@ -94,8 +95,8 @@ std::string Display::Line(const runner::Progress& p) const {
   switch (p.phase) {
     case runner::Progress::Phase::kLoading:
       if (p.total_bytes == 0) return "reading the data ...";
-      return absl::StrCat("indexing the data, ", data::BytesText(p.bytes), " of ",
-                          data::BytesText(p.total_bytes), " ...");
+      return absl::StrCat("indexing the data, ", BytesText(p.bytes), " of ",
+                          BytesText(p.total_bytes), " ...");
     case runner::Progress::Phase::kWaiting:
       return "waiting for files ...";
     case runner::Progress::Phase::kEvaluating:

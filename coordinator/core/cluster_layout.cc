@@ -109,7 +109,7 @@ void ClusterLayout::Intact(int ps) {
 }
 
 void ClusterLayout::BeginRecovery(const std::set<int>& there, const std::set<int>& gone, bool all,
-                                  const RestorePoint& point) {
+                                  const RestorePoint& point, const std::set<int>& full) {
   for (int ps : there) absent_.erase(ps);
   std::erase_if(own_ps_, [&](const auto& own) {
     const bool back = there.count(own.second) > 0;
@@ -127,12 +127,17 @@ void ClusterLayout::BeginRecovery(const std::set<int>& there, const std::set<int
       own_ps_.try_emplace(shard, ps);
     }
   }
+  for (const auto& [shard, own] : own_ps_) {
+    if (full.count(shards_.PsOf(shard)) > 0) homeless.insert(shard);
+  }
   if (!homeless.empty()) {
+    std::set<int> takers = there;
+    for (int ps : full) takers.erase(ps);
     std::map<ShardId, ShardLoad> loads;
     for (const proto::SavedShard& saved : point.manifest.shards) {
       loads[saved.shard().id()] = LoadOf(saved);
     }
-    shards_.Spread(homeless, there, loads);
+    shards_.Spread(homeless, takers, loads);
   }
   for (int ps : gone) {
     if (shards_.On(ps).empty()) absent_.insert(ps);

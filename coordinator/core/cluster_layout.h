@@ -54,9 +54,10 @@ class ClusterLayout {
 
   // Recovery begins with these PS, which get those shards of `gone` ones that go back. Shards that
   // others were to get, and have not, stay with their own PS if that is there by now. `all`: all
-  // shards go back. `point`: the source of the shards' loads.
+  // shards go back. `point`: the source of the shards' loads. `full`: PS of `there` that keep their
+  // own shards and get no others, not even those that they were given before; not all of them.
   void BeginRecovery(const std::set<int>& there, const std::set<int>& gone, bool all,
-                     const RestorePoint& point);
+                     const RestorePoint& point, const std::set<int>& full = {});
   // These shards, which the checkpoint has, will be restored from it on other PS; no other shards
   // go back. Returns the shards that move, with their old PS.
   std::map<ShardId, int> Moves(const std::map<ShardId, int>& to, const std::set<int>& there,

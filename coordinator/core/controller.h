@@ -292,8 +292,12 @@ class Controller {
   // The task was asked to end. A PS goes once a checkpoint has what it has now, if there are
   // checkpoints: they bring it back, and next to nothing has to run again.
   void OnTaskEnding(bool is_ps, int task);
-  // `cannot_read`: PS for which the files of shards are not there.
-  void OnRestored(uint64_t restore, uint64_t checkpoint, const std::set<int>& cannot_read,
+  // PS that could not restore what they were given, though the checkpoint may be whole.
+  struct Refusals {
+    std::set<int> cannot_read;  // for them, the files of shards are not there
+    std::set<int> no_room;      // they lack memory
+  };
+  void OnRestored(uint64_t restore, uint64_t checkpoint, const Refusals& refusals,
                   absl::Status status);
   // The checkpoint could not be read, nor will it be.
   void DoWithout(uint64_t checkpoint, const absl::Status& why);
@@ -301,6 +305,7 @@ class Controller {
                         const absl::Status& status);
   void WaitForReaders(uint64_t checkpoint, const std::set<int>& cannot_read,
                       const absl::Status& status);
+  void WaitForRoom(const std::set<int>& no_room, const absl::Status& status);
   void DropStale(int ps);
   void ResumeDispatch();
   PlanTable::PsOf PsOf() const;

@@ -182,7 +182,7 @@ void Controller::BeginRecovery(const PsRecovery::Decision& decision) {
     FailAll(point.status());
     return;
   }
-  layout_.BeginRecovery(decision.there, decision.gone, AllGoBack(), **point);
+  layout_.BeginRecovery(decision.there, decision.gone, AllGoBack(), **point, decision.full);
   RestoreShards(**point);
 }
 
@@ -201,18 +201,19 @@ void Controller::RestoreShards(const RestorePoint& point) {
   const uint64_t checkpoint = point.manifest.number;
   checkpoints_.WentBack(layout_.going_back(), checkpoint);
   closures_.ForgetOverdueAttempts();
-  const auto cannot_read = std::make_shared<std::set<int>>();
-  auto gather = NewStatusGather([this, restore, checkpoint, cannot_read](absl::Status status) {
-    OnRestored(restore, checkpoint, *cannot_read, status);
+  const auto refusals = std::make_shared<Refusals>();
+  auto gather = NewStatusGather([this, restore, checkpoint, refusals](absl::Status status) {
+    OnRestored(restore, checkpoint, *refusals, status);
   });
   for (int ps : tasks_.PsThere()) {
     for (proto::ControlRequest& request : layout_.RestoreRequests(ps, point)) {
       const bool names_ps = !request.has_restore_shards();  // in its message
       SendToPs(
           ps, std::move(request), {},
-          [ps, session = tasks_.ps()[ps], names_ps, cannot_read,
+          [ps, session = tasks_.ps()[ps], names_ps, refusals,
            count = gather->Add<TaskSession::Response>()](absl::StatusOr<TaskSession::Response> r) {
-            if (IsUnreadable(r.status())) cannot_read->insert(ps);
+            if (IsUnreadable(r.status())) refusals->cannot_read.insert(ps);
+            if (absl::IsResourceExhausted(r.status())) refusals->no_room.insert(ps);
             // The error of a lost task names it already.
             if (!names_ps && !r.ok() && !IsLost(r.status())) r = session->Named(r.status());
             count(std::move(r));
@@ -225,7 +226,7 @@ void Controller::RestoreShards(const RestorePoint& point) {
   gather->Finish();
 }
 
-void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, const std::set<int>& cannot_read,
+void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, const Refusals& refusals,
                             absl::Status status) {
   if (!layout_.IsCurrent(restore) || life_.ending() || !life_.failed().ok()) return;
   if (IsLost(status)) return;  // OnPsDown reports it, and the restore is tried again
@@ -236,9 +237,13 @@ void Controller::OnRestored(uint64_t restore, uint64_t checkpoint, const std::se
     return;
   }
   if (moved) UndoMoves(status);
-  if (!cannot_read.empty() && IsUnreadable(status) && checkpoint != 0 &&
+  if (!refusals.cannot_read.empty() && IsUnreadable(status) && checkpoint != 0 &&
       checkpoints_.writer() != nullptr) {
-    AskWhoCannotRead(restore, checkpoint, cannot_read, status);
+    AskWhoCannotRead(restore, checkpoint, refusals.cannot_read, status);
+    return;
+  }
+  if (!refusals.no_room.empty() && absl::IsResourceExhausted(status) && !moved) {
+    WaitForRoom(refusals.no_room, status);
     return;
   }
   const bool damaged = absl::IsDataLoss(status) || absl::IsNotFound(status);
@@ -297,6 +302,20 @@ void Controller::WaitForReaders(uint64_t checkpoint, const std::set<int>& cannot
   }
   recovery_.Again();
   loop_.PostAfter(kBetweenTries, [this] { TryRecover(); });
+}
+
+// Others may have room, those that are lost may come back to theirs, and what else needs the memory
+// may end. Watch limits how long that takes.
+void Controller::WaitForRoom(const std::set<int>& no_room, const absl::Status& status) {
+  const std::string why(status.message());
+  if (!recovery_.lacks_room()) {
+    Emit(ClusterEvent::Kind::kWaiting, "", absl::StrCat("shards cannot be restored yet: ", why));
+  }
+  const absl::Duration now = env_->Monotonic();
+  const absl::Duration pause = recovery_.NoRoom(no_room, tasks_.PsThere(), why, now);
+  recovery_.Again();
+  loop_.PostAfter(std::max(pause, recovery_.Deadline() - now), [this] { TryRecover(); });
+  loop_.PostAfter(pause, [this] { TryRecover(); });  // where others have room
 }
 
 void Controller::ResumeDispatch() {

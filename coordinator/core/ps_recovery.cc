@@ -13,6 +13,7 @@ void PsRecovery::Lost(int ps, absl::Duration now) {
   phase_ = Phase::kWaiting;
   lost_[ps] = {now, false};
   cannot_read_.erase(ps);
+  no_room_.erase(ps);
 }
 
 void PsRecovery::Back(int ps) {
@@ -42,12 +43,18 @@ std::optional<PsRecovery::Decision> PsRecovery::Decide(absl::Duration now,
     if (!task.up) decision.gone.insert(ps);
   }
   decision.there = there;
-  for (const auto& [ps, since] : cannot_read_) {
-    if (now - since >= return_timeout_) decision.there.erase(ps);
+  for (const auto* cannot : {&cannot_read_, &no_room_}) {
+    for (const auto& [ps, since] : *cannot) {
+      if (now - since >= return_timeout_) decision.there.erase(ps);
+    }
   }
   if (decision.there.empty()) decision.there = there;  // there is no better one
   std::set_difference(there.begin(), there.end(), decision.there.begin(), decision.there.end(),
                       std::inserter(decision.gone, decision.gone.end()));
+  for (int ps : decision.there) {
+    if (no_room_.count(ps) > 0) decision.full.insert(ps);
+  }
+  if (decision.full == decision.there) decision.full.clear();  // there is no better one
   return decision;
 }
 
@@ -69,6 +76,18 @@ absl::Duration PsRecovery::CannotReadFor(absl::Duration now) const {
 void PsRecovery::LostWhileTaking() {
   constexpr int kMostDoublings = 6;
   lost_while_taking_ = std::min(lost_while_taking_ + 1, kMostDoublings);
+}
+
+absl::Duration PsRecovery::NoRoom(const std::set<int>& ps, const std::set<int>& there,
+                                  const std::string& why, absl::Duration now) {
+  constexpr int kMostDoublings = 5;
+  for (int refusing : ps) no_room_.try_emplace(refusing, now);
+  why_no_room_ = why;
+  if (std::all_of(there.begin(), there.end(), [&](int one) { return no_room_.count(one) > 0; })) {
+    no_room_.clear();
+    LostWhileTaking();
+  }
+  return absl::Seconds(1 << std::min(refused_++, kMostDoublings));
 }
 
 absl::Duration PsRecovery::Deadline() const {
@@ -97,6 +116,9 @@ void PsRecovery::Finish() {
   begun_ = false;
   lost_.clear();
   cannot_read_.clear();
+  no_room_.clear();
+  why_no_room_.clear();
+  refused_ = 0;
   lost_while_taking_ = 0;
 }
 
@@ -110,6 +132,7 @@ std::string PsRecovery::ToString(absl::Duration now) const {
                                                                             absl::Milliseconds(1))),
                                            " ago)"));
   }
+  if (!why_no_room_.empty()) absl::StrAppend(&text, text.empty() ? "" : "; ", why_no_room_);
   return text;
 }
 

@@ -51,10 +51,19 @@ class PsRecovery {
   // A PS that was given shards of lost ones was lost while it took them in, as happens where its
   // memory does not suffice: those ones are waited for twice as long from now on.
   void LostWhileTaking();
+  // These PS have no memory for the shards that they are given. Others of `there` take what is not
+  // their own and, after as long as one that is lost is waited for, these, too. Where all have
+  // refused, lost ones are waited for twice as long, and then all may have room again. `why`: for
+  // ToString, until all shards are restored. Returns when to try again: each try reads all shards
+  // anew.
+  absl::Duration NoRoom(const std::set<int>& ps, const std::set<int>& there, const std::string& why,
+                        absl::Duration now);
+  bool lacks_room() const { return refused_ > 0; }
 
   struct Decision {
     std::set<int> there;  // shards are restored on these
     std::set<int> gone;   // given up: their shards go to others
+    std::set<int> full;   // of `there`: these take no shards but their own
   };
   // Whether PS are waited for, and each of them is back or its time is over.
   bool TimeIsOver(absl::Duration now) const;
@@ -91,7 +100,9 @@ class PsRecovery {
   bool begun_ = false;
   absl::Duration since_;
   std::map<int, Task> lost_;
-  std::map<int, absl::Duration> cannot_read_;  // since when
+  std::map<int, absl::Duration> cannot_read_, no_room_;  // since when
+  std::string why_no_room_;
+  int refused_ = 0;  // times
   int lost_while_taking_ = 0;
   std::set<int> ending_;
 };

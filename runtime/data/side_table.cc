@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/base/status.h"
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/hash.h"

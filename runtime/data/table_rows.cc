@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/stream_options.h"
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -237,6 +238,7 @@ void CoordinatorProcess::Start() {
       ++checkpoints_since_write_;
     }
     if (event.kind == ClusterEvent::Kind::kShardsMoved) ++job_->totals.moves;
+    if (absl::StrContains(event.message, "cannot be restored yet")) ++job_->totals.without_room;
     if (event.kind == ClusterEvent::Kind::kWorkerLost) ++job_->totals.workers_lost;
   });
   shards_ = job_->workload_->Shards(job_->ps_used_);
@@ -264,7 +266,9 @@ void CoordinatorProcess::Exit(const std::string& why, const absl::Status& status
   // What was written is lost with its PS until the next checkpoint is there; the one that was under
   // way just then need not have it.
   const bool unsaved = checkpoints_since_write_ < 2 && absl::IsDataLoss(status);
-  if (!cluster && !replaced && !damage && !unsaved) {
+  // As when a PS is started again on a smaller machine before the coordinator is.
+  const bool room = job_->options_.small_gpus > 0 && absl::IsResourceExhausted(status);
+  if (!cluster && !replaced && !damage && !unsaved && !room) {
     place_.world->Violation(absl::StrCat(place_.life->name, ": ", why, ": ", status.ToString()));
     return;
   }

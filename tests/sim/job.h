@@ -50,6 +50,8 @@ struct JobOptions {
   bool poison_hangs = false;
   int gpus = 0;             // of each worker; fake ones
   double gpu_breaks = 0.0;  // how many GPUs are lost if they are used for long
+  // How many lives of ps:0 but its first, of several PS, have hardly any memory for tables.
+  double small_gpus = 0.0;
   bool gpu_tables = false;  // each PS has one, and tables that can be there are in its memory
   bool pins = false;        // each node that can is pinned to one of the worker's GPUs
   bool moves = false;       // some shards go to any PS at some checkpoints
@@ -213,7 +215,8 @@ class Job {
     int64_t torn = 0;       // connections to PS that a closure broke
     int64_t too_large = 0;  // closures
     int64_t gpus_lost = 0;
-    int64_t gpu_shards = 0;  // that were to be in the memory of GPUs
+    int64_t gpu_shards = 0;    // that were to be in the memory of GPUs
+    int64_t without_room = 0;  // waits of shards for memory
     int64_t quarantined = 0;
     int64_t rivals = 0, rivals_held = 0;  // started; those that got the cluster
     int64_t timeouts = 0;
@@ -254,6 +257,7 @@ class Job {
     std::vector<LifePtr> ps;  // when it heard that it has them; null: down
   };
   InCharge in_charge_;
+  int gpus_for_tables_ = 0;                // lives of ps:0 that had one
   std::map<int64_t, Effect> ended_early_;  // closures, by index
   bool finished_ = false;
 };

@@ -60,6 +60,13 @@ void Job::AddGpuForTables(const Place& place, int ps, cluster::DaemonOptions* da
   if (random.Chance(options_.gpu_breaks)) {
     gpu.break_after_ops = 1 + static_cast<int64_t>(random.Below(400));
   }
+  if (ps == 0 && options_.ps > 1 && gpus_for_tables_++ > 0 && random.Chance(options_.small_gpus)) {
+    gpu.memory_bytes = size_t{1} << random.Between(8, 14);
+    // Where the others are full, too, nothing goes on before it is another machine's turn.
+    place.world->Schedule(absl::Seconds(40), place.life, [this] {
+      site_->Kill(ps_nodes_[0], Death::kProcess, absl::Milliseconds(500));
+    });
+  }
   daemon->open_devices = [env = place.env, gpu] { return MakeGpu(env, gpu); };
   daemon->device_lost = KillsWithGpu(place, &ps_nodes_, ps);
 }

@@ -91,6 +91,7 @@ void Add(Outcome* sum, const Outcome& one) {
   t.too_large += one.totals.too_large;
   t.gpus_lost += one.totals.gpus_lost;
   t.gpu_shards += one.totals.gpu_shards;
+  t.without_room += one.totals.without_room;
   t.quarantined += one.totals.quarantined;
   t.rivals += one.totals.rivals;
   t.rivals_held += one.totals.rivals_held;
@@ -116,9 +117,10 @@ std::string Describe(const SeedsResult& result) {
       ", coordinators ", t.coordinators, ", resumes ", t.resumes, ", row writes ", t.writes,
       ", updates lost ", t.updates_lost, ", workers killed by closures ", t.poisoned,
       ", connections broken by them ", t.torn, ", closures given up ", t.quarantined,
-      ", too large ", t.too_large, ", GPUs lost ", t.gpus_lost, ", attempts that took too long ",
-      t.timeouts, ", rivals ", t.rivals, ", with the cluster ", t.rivals_held,
-      ", directories tried ", t.directories_tried, "; faults:");
+      ", too large ", t.too_large, ", GPUs lost ", t.gpus_lost, ", waits for memory ",
+      t.without_room, ", attempts that took too long ", t.timeouts, ", rivals ", t.rivals,
+      ", with the cluster ", t.rivals_held, ", directories tried ", t.directories_tried,
+      "; faults:");
   for (const auto& [kind, count] : result.sum.faults)
     absl::StrAppend(&text, " ", kind, " ", count, ",");
   text.pop_back();

@@ -665,6 +665,7 @@ Scenario GpuTables(Random* random) {
   Scenario s = kKinds[random->Below(std::size(kKinds))](random);
   s.job.gpu_tables = true;
   if (random->Chance(0.5)) s.job.gpu_breaks = 0.3;
+  if (random->Chance(0.5)) s.job.small_gpus = 0.5;
   return s;
 }
 

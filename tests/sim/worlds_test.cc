@@ -289,6 +289,7 @@ TEST_CASE("tables in the memory of GPUs lose and double nothing, whatever is kil
   CHECK(result.violation == "");
   CHECK(result.sum.totals.gpu_shards > 500);
   CHECK(result.sum.totals.gpus_lost > 0);
+  CHECK(result.sum.totals.without_room > 0);
   CHECK(result.sum.totals.ps_recoveries > 0);
 }
 

@@ -1,15 +1,21 @@
 #include "tests/testing/failing_memory.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
 #include "coxswain/tensor.h"
+#include "runtime/cluster/free_memory.h"
 #include "runtime/tensor/limits.h"
 
 namespace coxswain::testing {
 namespace {
 
 thread_local FailingMemory* failing = nullptr;
+
+// Of ScarceMemory; negative: there is none.
+std::atomic<double> free_bytes = -1, fewer_each_time = 0;
 
 bool Fails(size_t bytes) { return failing != nullptr && failing->Fails(bytes); }
 
@@ -31,6 +37,13 @@ bool FailingMemory::Fails(size_t bytes) {
   failed_ = true;
   return true;
 }
+
+ScarceMemory::ScarceMemory(double bytes, double each_time) {
+  free_bytes = bytes;
+  fewer_each_time = each_time;
+}
+
+ScarceMemory::~ScarceMemory() { free_bytes = -1; }
 
 // The linker brings calls here, and calls of __real_X to X (--wrap).
 extern "C" {
@@ -54,6 +67,15 @@ Buffer AllocateOrFail(size_t bytes) asm("__wrap__ZN8coxswain6Buffer8AllocateEm")
 Buffer AllocateOrFail(size_t bytes) {
   if (Fails(bytes)) throw AllocationError("a test lets no memory be had");
   return AllocateForReal(bytes);
+}
+
+cluster::FreeMemory FindForReal() asm("__real__ZN8coxswain7cluster14FindFreeMemoryEv");
+cluster::FreeMemory FindOrLie() asm("__wrap__ZN8coxswain7cluster14FindFreeMemoryEv");
+cluster::FreeMemory FindOrLie() {
+  const double bytes = free_bytes;
+  if (bytes < 0) return FindForReal();
+  free_bytes = std::max(0.0, bytes - fewer_each_time);
+  return {bytes, 8e9, /*group=*/false};
 }
 
 }  // namespace coxswain::testing

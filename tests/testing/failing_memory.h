@@ -1,6 +1,7 @@
 // A shortage of memory, when and where a test wants it. In programs that are linked with
 // coxswain_failing_memory (tests/CMakeLists.txt): there `operator new`, Buffer::Allocate and calloc
-// of all that is compiled here go through failing_memory.cc.
+// of all that is compiled here go through failing_memory.cc, and so does what asks how much memory
+// is free.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +30,16 @@ class FailingMemory {
   int64_t granted_;
   const size_t from_bytes_;
   bool failed_ = false;
+};
+
+// As long as it lives, in all threads: so many bytes are free, and `each_time` fewer after each
+// question.
+class ScarceMemory {
+ public:
+  explicit ScarceMemory(double bytes, double each_time = 0);
+  ~ScarceMemory();
+  ScarceMemory(const ScarceMemory&) = delete;
+  ScarceMemory& operator=(const ScarceMemory&) = delete;
 };
 
 }  // namespace coxswain::testing

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/base/status.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/permutation.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/names.h"

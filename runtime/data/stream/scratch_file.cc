@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/base/status.h"
 #include "runtime/data/stream/cache_directory.h"
 #include "runtime/data/stream/shared_copies.h"

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/stream/cache_directory.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
@@ -35,15 +35,6 @@ bool IsPacked(const std::string& path) {
 }
 
 }  // namespace
-
-std::string BytesText(int64_t bytes) {
-  const char* const units[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return absl::StrCat(bytes, " bytes");
-  double size = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; size >= 1024 && unit < 3; ++unit) size /= 1024;
-  return absl::StrFormat("%.4g %s", size, units[unit]);
-}
 
 StreamSizes SizesOf(const StreamOptions& options) {
   StreamSizes sizes;

@@ -33,7 +33,4 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec);
 // no error here.
 absl::StatusOr<bool> IsStreamed(const proto::DatasetSpec& spec);
 
-// "512 MiB", "3.5 GiB", "17 bytes".
-std::string BytesText(int64_t bytes);
-
 }  // namespace coxswain::data

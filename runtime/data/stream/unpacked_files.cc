@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/base/bytes_text.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/byte_source.h"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ps_server/growing_storage.h"
 #include "ps_server/shard_snapshot.h"
 #include "runtime/graph/builder.h"
 #include "runtime/tensor/limits.h"
@@ -30,6 +31,7 @@ using testing::OptimizerOf;
 using testing::PsDaemon;
 using testing::RandomTensor;
 using testing::ReadOf;
+using testing::ScarceMemory;
 using testing::ShardOf;
 using testing::StepOf;
 using testing::UpdateOf;
@@ -155,6 +157,53 @@ TEST_CASE("shards that there is no memory for are not made, and can be made late
   CHECK(ps.Status().shards_size() == 0);
   REQUIRE(ps.Create({Users(), Words(2)}).ok());
   CHECK(ps.Status().shards_size() == 2);
+}
+
+// As the system promises it all, and ends the process once it is used.
+TEST_CASE("a table that is larger than what is free is refused before the memory is used",
+          "[memory]") {
+  constexpr double kMiB = 1 << 20;
+  PsDaemon ps;
+  const proto::ShardSpec large =
+      WholeOf(VariableOf("users", {2'500'000, kWidth}, true, OptimizerOf("adagrad")), 1);
+  const auto refusal = [&](double free, double each_time) {
+    const ScarceMemory memory(free, each_time);
+    return ps.Create({large});
+  };
+  absl::Status refused = refusal(300 * kMiB, 0);  // of 305
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK_THAT(std::string(refused.message()),
+             Contains("/job:ps/task:0: shard 1 of variable 'users': wanted 305.2 MiB of memory, "
+                      "free are 300 MiB of the 7.451 GiB that the machine has"));
+  // A neighbour takes memory meanwhile.
+  refused = refusal(340 * kMiB, 300 * kMiB);
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK_THAT(std::string(refused.message()),
+             Contains("wanted 49.18 MiB of memory, free are 40 MiB"));
+  CHECK(ps.Status().shards_size() == 0);
+  REQUIRE(refusal(340 * kMiB, 250 * kMiB).ok());
+}
+
+TEST_CASE("a hash table grows as far as there is memory, and says so when there is none",
+          "[memory]") {
+  constexpr double kMiB = 1 << 20;
+  auto grown = GrowingStorage::Create(size_t{1} << 30);
+  REQUIRE(grown.ok());
+  const auto grow = [&](size_t mib, double free) {
+    const ScarceMemory memory(free * kMiB);
+    return grown->Grow(mib << 20);
+  };
+  REQUIRE(grow(60, 0).ok());  // small
+  REQUIRE(grow(128, 200).ok());
+  CHECK(grown->bytes() == 128 << 20);
+  REQUIRE(grow(130, 40).ok());  // not an eighth more, as it would be otherwise
+  CHECK(grown->bytes() == 130 << 20);
+  const absl::Status refused = grow(140, 40);
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK_THAT(std::string(refused.message()), Contains("wanted 10 MiB of memory, free are 40 MiB"));
+  CHECK(grown->bytes() == 130 << 20);
+  REQUIRE(grow(131, 100).ok());
+  CHECK(grown->bytes() > 140 << 20);
 }
 
 TEST_CASE("rows that there is no memory for are not read", "[memory]") {

@@ -163,6 +163,21 @@ TEST_CASE("a PS that is given up for what it cannot read keeps the shards that i
   CHECK(layout.absent(0));
 }
 
+TEST_CASE("what a PS has no memory for goes to others, and its own shards stay",
+          "[cluster_layout]") {
+  ClusterLayout layout = Three();
+  layout.Lost(0);
+  layout.BeginRecovery({1, 2}, {0}, /*all=*/true, {});
+  REQUIRE(layout.shards().On(1).size() > 1);
+  layout.BeginRecovery({1, 2}, {0}, /*all=*/true, {}, /*full=*/{1});
+  CHECK(layout.shards().On(1) == std::vector<ShardId>{3});
+  CHECK(layout.shards().On(2) == std::vector<ShardId>{1, 2});
+  CHECK_FALSE(layout.takes(1));
+  CHECK(layout.takes(2));
+  layout.BeginRecovery({0, 1, 2}, {}, /*all=*/true, {}, /*full=*/{1, 2});
+  CHECK(layout.shards().On(0) == std::vector<ShardId>{1, 2});
+}
+
 TEST_CASE("all shards go back together, and those that are being made are made anew",
           "[cluster_layout]") {
   ClusterLayout layout = Three();

@@ -175,6 +175,72 @@ TEST_CASE("lost PS are waited for twice as long each time that one is lost that 
   CHECK(r.Deadline() == absl::Seconds(1010));
 }
 
+TEST_CASE("shards go to those that have room, and when nobody has, the lost PS is waited for",
+          "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  const std::set<int> there = {0, 1};
+  const auto decide = [&](int second) { return r.Decide(absl::Seconds(second), there); };
+  const auto refuse = [&](const std::set<int>& ps, int second) {
+    return r.NoRoom(ps, there, "it is full", absl::Seconds(second));
+  };
+  r.Lost(2, absl::Seconds(100));
+  CHECK(decide(110)->full == kNone);
+  r.Begin();
+  CHECK_FALSE(r.lacks_room());
+  CHECK(refuse({0}, 110) == absl::Seconds(1));
+  CHECK(r.lacks_room());
+  r.Again();
+  CHECK(r.ToString(absl::Seconds(110)) == "/job:ps/task:2 (lost 10s ago); it is full");
+  CHECK(decide(111)->full == std::set<int>{0});
+  r.Begin();
+  CHECK(refuse({1}, 111) == absl::Seconds(2));
+  r.Again();
+  CHECK_FALSE(decide(119));
+  CHECK(decide(120)->full == kNone);  // all may have room again
+  // One that comes back has its own.
+  r.Begin();
+  refuse({0, 1}, 120);
+  r.Again();
+  CHECK_FALSE(decide(121));
+  r.Back(2);
+  const auto decision = r.Decide(absl::Seconds(121), {0, 1, 2});
+  REQUIRE(decision);
+  CHECK(decision->gone == kNone);
+  CHECK(decision->full == kNone);
+  r.Begin();
+  r.Finish();
+  CHECK_FALSE(r.lacks_room());
+  CHECK(r.ToString(absl::Seconds(123)).empty());
+}
+
+TEST_CASE("a PS that has no memory for its own shards is given up after a while, if others have",
+          "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  const std::set<int> there = {0, 1};
+  const auto refuse = [&](int second) {
+    const absl::Duration pause = r.NoRoom({1}, there, "1 is full", absl::Seconds(second));
+    r.Again();
+    return pause;
+  };
+  r.Lost(1, absl::Seconds(100));
+  r.Back(1);
+  r.Begin();
+  CHECK(refuse(101) == absl::Seconds(1));
+  CHECK(r.Decide(absl::Seconds(110), there)->full == std::set<int>{1});
+  CHECK(r.Decide(absl::Seconds(110), there)->gone == kNone);
+  const auto decision = r.Decide(absl::Seconds(111), there);
+  CHECK(decision->there == std::set<int>{0});
+  CHECK(decision->gone == std::set<int>{1});
+  CHECK(r.Decide(absl::Seconds(111), {1})->there == std::set<int>{1});  // there is no other
+  absl::Duration pause;
+  for (int i = 0; i < 20; ++i) pause = refuse(112);
+  CHECK(pause == absl::Seconds(32));  // it is tried less and less often
+  // One that is started again may have more.
+  r.Lost(1, absl::Seconds(120));
+  r.Back(1);
+  CHECK(r.Decide(absl::Seconds(121), there)->full == kNone);
+}
+
 TEST_CASE("the shards of lost PS are spread evenly over the others", "[recovery]") {
   ShardMap map;
   map.Add(ShardOf(1, 100, 0));
