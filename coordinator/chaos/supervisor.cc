@@ -20,8 +20,9 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(10);
 // Between two looks at the job's progress; the shorter one where faults wait for updates.
 constexpr absl::Duration kLook = absl::Milliseconds(150), kCloseLook = absl::Milliseconds(20);
-// For a task that was asked to end. A coordinator lets closures end and writes a checkpoint.
-constexpr absl::Duration kDaemonGrace = absl::Seconds(10);
+// For a task that was asked to end. A coordinator lets closures end and writes a checkpoint. A
+// parameter server waits 20 s for one (--end-seconds), and then up to 10 s for its connections.
+constexpr absl::Duration kDaemonGrace = absl::Seconds(40);
 constexpr absl::Duration kCoordinatorGrace = absl::Seconds(60);
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(500);
 // Starts of one daemon in a row that fail, and of the coordinator without a newer checkpoint.

@@ -63,6 +63,7 @@ void Checkpoints::Begin(int64_t steps, Checkpointer::DoneFn done) {
 }
 
 bool Checkpoints::Ended(const Checkpointer::Outcome& outcome) {
+  schedule_.Ended(outcome.status.ok());
   if (outcome.may_be_visible) deltas_.Clear();
   if (!outcome.status.ok()) {
     writes_.CheckpointFailed();

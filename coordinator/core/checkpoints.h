@@ -59,6 +59,13 @@ class Checkpoints {
   bool DueBySteps(int64_t steps) const;
   bool DueByWrites() { return writer_ != nullptr && writes_.TakeTurn(); }
 
+  // One that is due will begin soon, after this number of steps: no other is due meanwhile.
+  void WillBegin(int64_t steps) { schedule_.Begun(steps); }
+  // It will not.
+  void WillNotBegin() { schedule_.Ended(/*written=*/false); }
+  // A request that comes while shards are created.
+  void Postpone(std::function<void()> request) { postponed_.push_back(std::move(request)); }
+  std::vector<std::function<void()>> TakePostponed() { return std::exchange(postponed_, {}); }
   void Begin(int64_t steps, Checkpointer::DoneFn done);
   // A checkpoint has ended. False: there is nothing to do, because it failed or was known.
   bool Ended(const Checkpointer::Outcome& outcome);
@@ -99,6 +106,7 @@ class Checkpoints {
   RestorePoints points_;
   DeltaBases deltas_{1};
   RowWrites writes_;
+  std::vector<std::function<void()>> postponed_;
 };
 
 }  // namespace coxswain::core

@@ -18,13 +18,14 @@ ClosureTable::ClosureTable(const ClosureTableOptions& options)
 
 void ClosureTable::Resume(const checkpoint::Manifest& manifest) {
   std::vector<ClosureId> pending;
-  steps_scheduled_ = manifest.steps;
+  steps_scheduled_ = std::max(manifest.position, manifest.steps);
+  steps_left_out_ = steps_scheduled_ - manifest.steps;
   for (const checkpoint::CheckpointClosure& closure : manifest.closures) {
     pending.push_back(closure.id);
     resumed_.emplace(closure.id, closure);
     steps_scheduled_ -= closure.steps;
   }
-  steps_ = steps_scheduled_;
+  steps_ = steps_scheduled_ - steps_left_out_;
   for (const checkpoint::DatasetProgress& data : manifest.data) progress_[data.dataset] = data;
   dispatcher_.Restore(manifest.low_water, manifest.next_closure, pending);
   log_.Trim(manifest.low_water);
@@ -162,8 +163,10 @@ std::optional<ClosureTable::Closure> ClosureTable::End(ClosureId id, const absl:
     if (closure.done) steps_ += closure.spec.steps;
     log_.Add(id, {std::move(closure.spec), closure.after});
   }
-  // Its examples are scheduled again, as another closure.
-  if (surplus && closure.updates) steps_given_back_ += closure.spec.steps;
+  // Of a surplus one, the examples are scheduled again, as another closure.
+  if (!status.ok() && closure.updates) {
+    steps_left_out_ += closure.spec.steps - (surplus ? 0 : closure.first_step);
+  }
   Closed(plan);
   return closure;
 }
@@ -496,6 +499,7 @@ void ClosureTable::AddResumed(checkpoint::Manifest* manifest) const {
   for (const auto& [id, closure] : resumed_) {
     manifest->closures.push_back(closure);
     manifest->steps += closure.steps;
+    manifest->position += closure.steps;
   }
   std::sort(manifest->closures.begin(), manifest->closures.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
@@ -510,7 +514,8 @@ absl::Status ClosureTable::Describe(const std::function<std::string(PlanId)>& na
                      " on, are more than the log keeps"));
   }
   manifest->next_closure = dispatcher_.next_id();
-  manifest->steps = steps_scheduled_ - steps_given_back_;
+  manifest->steps = steps_scheduled_ - steps_left_out_;
+  manifest->position = steps_scheduled_;
   std::map<DatasetId, checkpoint::DatasetProgress> all_data = progress_;
   std::map<ClosureId, std::pair<const ClosureSpec*, ClosureId>> closures;
   for (const auto& [id, closure] : closures_) {

@@ -272,7 +272,7 @@ class ClosureTable {
   int64_t rerun_open_ = 0;
   int64_t steps_ = 0;
   int64_t steps_scheduled_ = 0;
-  int64_t steps_given_back_ = 0;  // of those, by closures that their steps did without
+  int64_t steps_left_out_ = 0;  // of those, by closures that failed, or that were not needed
 };
 
 }  // namespace coxswain::core

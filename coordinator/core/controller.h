@@ -152,9 +152,11 @@ class Controller {
   // CheckNoCheckpoints; those of listing the directory; that of the job.
   void StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state,
                         DoneFn done);
-  // Writes a checkpoint now (after the one under way). Errors: FailedPrecondition without
-  // StartCheckpoints; Unavailable when a PS is lost meanwhile; those of the file systems.
-  void Checkpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
+  // Writes a checkpoint now (after the one under way, shards that are created, and those that move).
+  // Errors: FailedPrecondition without StartCheckpoints; Unavailable when a PS is lost meanwhile;
+  // those of the file systems.
+  using CheckpointFn = std::function<void(absl::StatusOr<checkpoint::Manifest>)>;
+  void Checkpoint(CheckpointFn done);
 
   // Replaces the list of workers, by position, as in a new cluster file. New workers, and workers
   // whose address changed, are connected; workers that are no longer listed are released, and their
@@ -292,6 +294,7 @@ class Controller {
   // The task was asked to end. A PS goes once a checkpoint has what it has now, if there are
   // checkpoints: they bring it back, and next to nothing has to run again.
   void OnTaskEnding(bool is_ps, int task);
+  void SaveBeforeEnd();
   // PS that could not restore what they were given, though the checkpoint may be whole.
   struct Refusals {
     std::set<int> cannot_read;  // for them, the files of shards are not there
@@ -340,9 +343,10 @@ class Controller {
   absl::Status NoCheckpoints() const;
   void ScheduleCheckpoint(uint64_t timer);
   void CheckpointBySteps();
+  void CheckpointNow(const CheckpointFn& done);
 
   // controller_steps.cc: a checkpoint is a cut between two synchronous steps.
-  void WriteCheckpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done);
+  void WriteCheckpoint(CheckpointFn done);
   void PauseSteps(StepPause::DoneFn done);
   // A checkpoint that was begun while there were no steps must be over before the first one begins.
   void HoldFirstStep();

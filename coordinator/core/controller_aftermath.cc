@@ -58,7 +58,8 @@ void Controller::CountLost(const Aftermath& aftermath) {
   }
   failures_.stats().updates_lost += *lost;
   FinishRecovery(aftermath, absl::StrCat(layout_.going_back().size(), " shards"),
-                 absl::StrCat(*lost, " updates are lost"));
+                 absl::StrCat(closures_.log().Covers(aftermath.first) ? "" : "at least ", *lost,
+                              " updates are lost"));
 }
 
 // All closures at or above `first` run (again) in the order in which they were scheduled. They are

@@ -14,6 +14,7 @@
 namespace coxswain::core {
 void Controller::BeginCheckpoint() {
   if (recovery_.moving()) return;
+  checkpoints_.WillBegin(closures_.steps());
   std::map<ShardId, int> moves = WantedMoves();
   if (moves.empty()) {
     Checkpoint(nullptr);
@@ -57,15 +58,16 @@ void Controller::CheckDrained() {
   // longer counts if it ends well, and its closure runs again.
   closures_.ForgetOverdueAttempts();
   recovery_.Save();
-  Checkpoint(
-      [this, number = moves_.number()](const absl::StatusOr<checkpoint::Manifest>& manifest) {
-        if (!moves_.IsCurrent(number) || recovery_.phase() != Phase::kSaving) return;
-        if (manifest.ok()) {
-          MoveShards(*manifest);
-        } else {
-          GiveUpMoves(std::string(manifest.status().message()));
-        }
-      });
+  loop_.Post([this, number = moves_.number()] {
+    CheckpointNow([this, number](const absl::StatusOr<checkpoint::Manifest>& manifest) {
+      if (!moves_.IsCurrent(number) || recovery_.phase() != Phase::kSaving) return;
+      if (manifest.ok()) {
+        MoveShards(*manifest);
+      } else {
+        GiveUpMoves(std::string(manifest.status().message()));
+      }
+    });
+  });
 }
 
 void Controller::MoveShards(const checkpoint::Manifest& manifest) {

@@ -128,26 +128,41 @@ void Controller::CheckpointBySteps() {
   if (checkpoints_.DueBySteps(closures_.steps()) && recovery_.running()) BeginCheckpoint();
 }
 
-void Controller::Checkpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done) {
+void Controller::Checkpoint(CheckpointFn done) {
   loop_.Post([this, done = std::move(done)] {
-    if (checkpoints_.writer() == nullptr || !life_.failed().ok() || !recovery_.running()) {
-      if (!done) return;
-      done(!life_.failed().ok() ? life_.failed()
-           : checkpoints_.writer() == nullptr
-               ? absl::FailedPreconditionError("no directory for checkpoints was set")
-               : absl::UnavailableError(
-                     absl::StrCat("a checkpoint needs all shards; waiting for ", WaitingFor())));
-      return;
-    }
-    if (closures_.steps_open().used()) {
-      PauseSteps(done);
+    const bool failed = !life_.failed().ok();
+    // One that begins after that of a move would find shards on their way.
+    if (!failed && (recovery_.phase() == Phase::kSaving || recovery_.phase() == Phase::kMoving)) {
+      parked_.push_back([this, done] { Checkpoint(done); });
+    } else if (!failed && layout_.creating()) {
+      // It would lack their first values.
+      checkpoints_.Postpone([this, done] { Checkpoint(done); });
     } else {
-      WriteCheckpoint(done);
+      CheckpointNow(done);
     }
   });
 }
 
-void Controller::WriteCheckpoint(std::function<void(absl::StatusOr<checkpoint::Manifest>)> done) {
+void Controller::CheckpointNow(const CheckpointFn& done) {
+  loop_.AssertOnLoop();
+  if (checkpoints_.writer() == nullptr || !life_.failed().ok() || !recovery_.running()) {
+    checkpoints_.WillNotBegin();
+    if (!done) return;
+    done(!life_.failed().ok() ? life_.failed()
+         : checkpoints_.writer() == nullptr
+             ? absl::FailedPreconditionError("no directory for checkpoints was set")
+             : absl::UnavailableError(
+                   absl::StrCat("a checkpoint needs all shards; waiting for ", WaitingFor())));
+    return;
+  }
+  if (closures_.steps_open().used()) {
+    PauseSteps(done);
+  } else {
+    WriteCheckpoint(done);
+  }
+}
+
+void Controller::WriteCheckpoint(CheckpointFn done) {
   const absl::Duration begin = trace_.Now();
   checkpoints_.Begin(closures_.steps(),
                      [this, done = std::move(done), begin](const Checkpointer::Outcome& outcome) {

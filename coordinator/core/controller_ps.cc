@@ -85,10 +85,22 @@ void Controller::OnTaskEnding(bool is_ps, int task) {
     return;
   }
   LogInfo(session->where(), " is asked to end: a checkpoint is written before");
-  // Others that are asked meanwhile wait for the same one: it is what remains when the first goes.
-  if (!recovery_.Ending(task)) return;
-  Checkpoint([this](const auto&) {
-    for (int ps : recovery_.TakeEnding()) tasks_.ps()[ps]->LetGo();
+  if (recovery_.Ending(task)) SaveBeforeEnd();
+}
+
+// With rollback, those that ask meanwhile go with the same checkpoint: it is what remains when the
+// first one goes. Otherwise what they took since would be lost.
+void Controller::SaveBeforeEnd() {
+  Checkpoint([this, asked = recovery_.ending()](const auto& saved) {
+    // A PS was lost: they wait until its shards are back, see ResumeDispatch.
+    const bool again = absl::IsUnavailable(saved.status()) && !recovery_.running();
+    if (again && life_.failed().ok()) return;
+    const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
+    for (int ps : all ? recovery_.ending() : asked) {
+      recovery_.Ended(ps);
+      tasks_.ps()[static_cast<size_t>(ps)]->LetGo();
+    }
+    if (!recovery_.ending().empty()) SaveBeforeEnd();
   });
 }
 
@@ -326,6 +338,7 @@ void Controller::ResumeDispatch() {
   for (auto& request : parked) request();
   Dispatch();
   TellChosen();
+  if (!recovery_.ending().empty()) SaveBeforeEnd();
 }
 
 }  // namespace coxswain::core

@@ -40,6 +40,9 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       checkpoints_.WentBack({shard}, checkpoint);
     auto gather = NewStatusGather([this, creation, done = std::move(done)](absl::Status status) {
       layout_.Created(*creation, status.ok());
+      if (!layout_.creating()) {
+        for (auto& request : checkpoints_.TakePostponed()) request();
+      }
       done(std::move(status));
     });
     for (auto& [ps, requests] : creation->requests) {

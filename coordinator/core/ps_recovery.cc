@@ -14,6 +14,7 @@ void PsRecovery::Lost(int ps, absl::Duration now) {
   lost_[ps] = {now, false};
   cannot_read_.erase(ps);
   no_room_.erase(ps);
+  ending_.erase(ps);
 }
 
 void PsRecovery::Back(int ps) {
@@ -62,8 +63,6 @@ bool PsRecovery::Ending(int ps) {
   ending_.insert(ps);
   return ending_.size() == 1;
 }
-
-std::set<int> PsRecovery::TakeEnding() { return std::exchange(ending_, {}); }
 
 void PsRecovery::CannotRead(int ps, absl::Duration now) { cannot_read_.try_emplace(ps, now); }
 

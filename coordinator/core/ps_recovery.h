@@ -40,8 +40,9 @@ class PsRecovery {
 
   // The PS is asked to end, and waits for a checkpoint. True: it is the only one that waits.
   bool Ending(int ps);
-  // Those that wait: none does any more.
-  std::set<int> TakeEnding();
+  // It waits no more.
+  void Ended(int ps) { ending_.erase(ps); }
+  const std::set<int>& ending() const { return ending_; }
 
   // The PS is up, but cannot read the files of shards that it is given, which are there. It is
   // given them again, and given up after as long as one that is lost, if there are others.

@@ -54,13 +54,19 @@ const RestorePoint& RestorePoints::Find(uint64_t number) const {
   return initial_;
 }
 
-std::string RestorePoints::WhyNot(const RestorePoint& point, const Need& need) {
+std::string RestorePoints::WhyNot(const RestorePoint& point, const Need& need) const {
   const uint64_t number = point.manifest.number;
   if (point.bad) return absl::StrCat("checkpoint ", number, " could not be read");
   if (need.runs_again && !need.covers(point.manifest.low_water)) {
     return absl::StrCat(number == 0 ? std::string("there is no checkpoint")
                                     : absl::StrCat("checkpoint ", number, " is too old"),
                         ", and the closures since then are more than the log keeps");
+  }
+  for (const ShardId shard : need.goes_back) {
+    if (resumed_shards_.count(shard) == 0 || FindSaved(point.manifest, shard) != nullptr) continue;
+    return absl::StrCat("checkpoint ", number, " was written before variable '",
+                        need.variable(shard), "' got its values, from checkpoint ",
+                        resumed_number_);
   }
   for (const auto& [shard, safe] : need.safe_from) {
     if (need.goes_back.count(shard) == 0 || number >= safe) continue;

@@ -66,7 +66,7 @@ class RestorePoints {
 
  private:
   // Why the point cannot be used; empty if it can.
-  static std::string WhyNot(const RestorePoint& point, const Need& need);
+  std::string WhyNot(const RestorePoint& point, const Need& need) const;
 
   std::vector<RestorePoint> checkpoints_;  // oldest first
   RestorePoint initial_;

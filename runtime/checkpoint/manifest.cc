@@ -342,6 +342,8 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   fields.Integer("low_water", &m.low_water, ClosureId{1});
   fields.Integer("next_closure", &m.next_closure, m.low_water);
   fields.Integer("steps", &m.steps);
+  m.position = m.steps;
+  if (json.contains("position")) fields.Integer("position", &m.position, m.steps);
   fields.List("shards", [&m](const Json& shard) {
     m.shards.emplace_back();
     return MessageFromJson(UpToDate(shard), &m.shards.back());
@@ -423,7 +425,8 @@ std::string ToJson(const Manifest& manifest) {
       {"written", absl::FormatTime(absl::RFC3339_full, manifest.written, absl::UTCTimeZone())},
       {"low_water", manifest.low_water.number()},
       {"next_closure", manifest.next_closure.number()},
-      {"steps", manifest.steps}};
+      {"steps", manifest.steps},
+      {"position", manifest.position}};
   Json& shards = json["shards"] = Json::array();
   for (const proto::SavedShard& shard : manifest.shards) shards.push_back(MessageToJson(shard));
   Json& closures = json["closures"] = Json::array();

@@ -82,6 +82,28 @@ TEST_CASE("all parameter servers at once that get SIGTERM in the middle of steps
   job.CheckAppliedOnce();
 }
 
+TEST_CASE(
+    "a parameter server that gets SIGTERM while another is away goes when that is back and saved",
+    "[sigterm]") {
+  WithCheckpoints with(/*workers=*/1);
+  Daemons& daemons = with.daemons;
+  CountingJob& job = with.job;
+  job.Schedule(500);
+  Must(job.coordinator().Join());
+  daemons.ps(0).Kill(SIGKILL);
+  daemons.ps(0).Wait();
+  daemons.ps(1).Kill(SIGTERM);
+  daemons.RestartPs(0);
+  const Process::Result result = daemons.ps(1).Wait();
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, !Contains("has not said that it may"));
+  CHECK(with.cluster.Stats().checkpoints.written == 1);
+  daemons.RestartPs(1);
+  job.Schedule(100);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+}
+
 TEST_CASE("a parameter server of a job without checkpoints, or of none, goes at once",
           "[sigterm]") {
   const DataFiles files;

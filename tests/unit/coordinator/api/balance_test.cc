@@ -1,7 +1,9 @@
 // Shards move to other PS while a program trains, and no update is lost or counted twice.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -120,6 +122,47 @@ TEST_CASE("shards that are used part at a checkpoint, and each update counts onc
     CHECK(goes_on.shard(0).ps() != goes_on.shard(2).ps());
     CHECK(testing::ToVector<float>(Must(goes_on.strategy.Read(goes_on.table))) == wanted);
   }
+}
+
+TEST_CASE("a checkpoint that is asked for while shards move is written once they have",
+          "[balance]") {
+  const DataFiles dir;
+  CheckpointOptions options;
+  options.directory = dir.Path("checkpoints");
+  options.every = absl::ZeroDuration();
+  options.every_steps = 10;
+  options.balance.pause_share = 1;
+  int asked = 0;
+  options.choose_moves = [&asked](const std::set<int>& there,
+                                  const std::vector<core::PlacedShard>& shards) {
+    std::map<uint32_t, int> moves;
+    ++asked;
+    for (const core::PlacedShard& s : shards) {
+      moves[s.id] = static_cast<int>((s.id + static_cast<ShardId>(asked)) % there.size());
+    }
+    return moves;
+  };
+  CheckpointManager checkpoints(options);
+  Must(checkpoints.Find());
+  const Cluster cluster = MustStart(3, 2);
+  Program program(cluster, &checkpoints);
+  ClusterCoordinator coordinator(program.strategy);
+  Must(checkpoints.Start(cluster));
+  std::atomic<bool> over{false};
+  absl::Status saved;
+  std::thread saver([&] {
+    while (!over) saved.Update(checkpoints.Save());
+  });
+  for (int i = 0; cluster.Stats().checkpoints.shards_moved < 12 && i < 1000; ++i) {
+    for (int step = 0; step < 10; ++step) {
+      coordinator.Schedule(program.step, {Tensor::FromVector(std::vector<int64_t>{step, 60})});
+    }
+    Must(coordinator.Join());
+  }
+  over = true;
+  saver.join();
+  Must(saved);
+  CHECK(cluster.Stats().checkpoints.shards_moved >= 12);
 }
 
 TEST_CASE("shards move anywhere again and again, and every update counts once", "[balance]") {

@@ -1,9 +1,11 @@
 // A program that goes on from its checkpoint in another session, on another number of PS.
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -291,6 +293,65 @@ TEST_CASE("a variable that is created when its checkpoint is gone is refused, no
     CHECK(late.status().code() == absl::StatusCode::kFailedPrecondition);
     CHECK(absl::StrContains(late.status().message(), "variable 'late'"));
   }
+}
+
+TEST_CASE("a checkpoint that is asked for while a table is made is written once it is there",
+          "[checkpoint]") {
+  const DataFiles dir;
+  CheckpointManager checkpoints(In(dir));
+  Must(checkpoints.Find());
+  const Cluster cluster = MustStart(2, 1);
+  Program program(cluster, &checkpoints);
+  Must(checkpoints.Start(cluster));
+  std::atomic<bool> over{false};
+  absl::Status saved;
+  int saves = 0;
+  std::thread saver([&] {
+    while (!over || saves == 0) {
+      saved.Update(checkpoints.Save());
+      ++saves;
+    }
+  });
+  TableOptions large;
+  large.dim = 16;
+  large.rows = 500'000;
+  large.partitioner = FixedShards(2);
+  absl::Status created;
+  for (int i = 0; i < 3; ++i) {
+    created.Update(program.strategy.CreateTable(absl::StrCat("large", i), large).status());
+  }
+  over = true;
+  saver.join();
+  Must(created);
+  Must(saved);
+}
+
+TEST_CASE("steps that end together lead to one checkpoint where one is due", "[checkpoint][sync]") {
+  const DataFiles dir;
+  CheckpointOptions options = In(dir);
+  options.every_steps = 100;
+  CheckpointManager checkpoints(options);
+  Must(checkpoints.Find());
+  const Cluster cluster = MustStart(2, 2);
+  ParameterServerStrategy::Options of_strategy;
+  of_strategy.consistency = {.mode = ConsistencyMode::kSync, .replicas = 8};
+  ParameterServerStrategy strategy(cluster, of_strategy);
+  VariableOptions scalar;
+  scalar.optimizer = Sgd{.learning_rate = 1};
+  const Variable weight = Must(strategy.CreateVariable("weight", scalar));
+  const RemoteFunction step = Must(
+      strategy.Define("step", [&](FunctionBuilder& g) { g.Minimize(g.Square(g.Read(weight))); }));
+  ClusterCoordinator coordinator(strategy);
+  Must(checkpoints.Start(cluster));
+  for (int i = 0; i < 100; ++i) {
+    StepOptions each;
+    each.arguments_each.resize(8);
+    coordinator.ScheduleStep(step, std::vector<Ticket>(8), each);
+    Must(coordinator.Join());
+  }
+  Must(cluster.WaitUntilSettled());
+  Must(checkpoints.Save());
+  CHECK(cluster.Stats().checkpoints.written <= 8 + 1);  // 800 batches, and the last one
 }
 
 TEST_CASE("two jobs do not write into one directory of checkpoints", "[checkpoint]") {

@@ -217,6 +217,33 @@ TEST_CASE("all that wait are told when all is cancelled, in order", "[closure_ta
   CHECK(t.open() == 0);
 }
 
+TEST_CASE("the steps of closures that failed are not among those of a checkpoint",
+          "[closure_table]") {
+  Table t;
+  for (int i = 0; i < 3; ++i) t.Run(Spec(kAdds, {}, /*steps=*/4));
+  auto attempts = t.Send();
+  REQUIRE(attempts.size() == 2);
+  REQUIRE(t.Done(1, attempts[1], 4, kNow));
+  REQUIRE(t.End(1, absl::OkStatus()));
+  t.Progress(2, attempts[2], 1, kNow);  // one of four
+  REQUIRE(t.Failed(2, attempts[2]));
+  REQUIRE(t.End(2, absl::InternalError("broken")));
+  const checkpoint::Manifest manifest = t.Described(3);
+  CHECK(manifest.steps == 9);  // 4 + 1, and 4 of the one that is open
+  CHECK(manifest.steps_done() == 5);
+  CHECK(manifest.position == 12);
+  // What closures draw depends on the position, which goes on after a resume.
+  Table resumed;
+  resumed.Resume(manifest);
+  CHECK(resumed.steps() == 5);
+  ClosureSpec open = Spec(kAdds, {}, 4);
+  open.resumed = 3;
+  resumed.Run(open);
+  CHECK(resumed.Described(3).steps == 9);
+  const ClosureId next = t.Run(Spec(kAdds)), same = resumed.Run(Spec(kAdds));
+  CHECK(t.Find(next)->spec.seed == resumed.Find(same)->spec.seed);
+}
+
 TEST_CASE("closures of the checkpoint come before any other, under their numbers",
           "[closure_table]") {
   checkpoint::Manifest manifest;

@@ -117,6 +117,30 @@ TEST_CASE("what was written by hand must be in the checkpoint, if its shard goes
         "shard 7 of variable 'v7' was assigned a value that is in no checkpoint");
 }
 
+TEST_CASE(
+    "shards do not go back to a checkpoint from before they got their values from an older one",
+    "[restore_points]") {
+  RestorePoints points;
+  checkpoint::Manifest resumed = Checkpoint(5), without = Checkpoint(6), with = Checkpoint(7);
+  resumed.shards = with.shards = {Saved(4), Saved(9)};
+  without.shards = {Saved(4)};  // 9 is created when it is written
+  points.Resume(resumed, "");
+  points.Add(without, "");
+  RestorePoints::Need need = Anything();
+  need.goes_back = {4};
+  CHECK(Chosen(points, need) == 6);
+  need.goes_back = {4, 9};
+  CHECK(Chosen(points, need) == 5);
+  need.goes_back = {4, 9, 10};  // 10 has never been in any
+  CHECK(Chosen(points, need) == 5);
+  points.MarkBad(5);
+  CHECK(absl::StrContains(points.Choose(need).status().message(),
+                          "checkpoint 6 was written before variable 'v9' got its values, from "
+                          "checkpoint 5"));
+  points.Add(with, "");
+  CHECK(Chosen(points, need) == 7);
+}
+
 TEST_CASE("loads are those between two checkpoints, or all where these are little",
           "[restore_points]") {
   RestorePoints points;
