@@ -118,6 +118,7 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
     RETURN_IF_ERROR(CheckOutsideSaved(path));
   }
   RETURN_IF_ERROR(CheckModelOutsideSaved(model));
+  RETURN_IF_ERROR(CheckSummaryDirectory({"--tensorboard", flags.tensorboard}, inputs));
   return CheckChaosDirectory(flags.chaos_dir);
 }
 
@@ -286,6 +287,9 @@ class ChaosRun {
       if (!flags_.model_dir.empty()) {
         command.insert(command.end(), {"--model-dir", flags_.model_dir});
         if (flags_.model_slots) command.push_back("--model-slots");
+      }
+      if (!flags_.tensorboard.empty()) {
+        command.insert(command.end(), {"--tensorboard", flags_.tensorboard});
       }
       if (resume) command.push_back("--resume");
       return command;

@@ -40,6 +40,7 @@ struct TrainFlags {
   bool allow_training_rows = false;   // of that model: scores them where they cannot be told apart
   bool model_slots = false;           // the model is saved with the slots of optimizers
   std::string trace;                  // a file for a trace of all tasks; empty: none
+  std::string tensorboard;            // a directory for summaries; empty: none
 };
 int Train(const TrainFlags& flags);
 

@@ -62,6 +62,8 @@ std::vector<fs::path> FilesIn(DirectoryOf what) {
       return files;
     case DirectoryOf::kCache:
       return {"*.index", "unpacked/*"};
+    case DirectoryOf::kSummaries:
+      return {"events.out.tfevents.*.coxswain"};
   }
   return files;
 }
@@ -171,6 +173,14 @@ absl::Status CheckNotReadAsData(const NamedPath& directory, DirectoryOf what,
   return config::ConfigurationError(
       absl::StrCat(directory.flag, " ", directory.path, ": files in it would be read as ",
                    input->what, ", which is all of ", input->path, ": name another directory"));
+}
+
+absl::Status CheckSummaryDirectory(const NamedPath& directory,
+                                   const std::vector<CommandInput>& inputs) {
+  if (directory.path.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckOutsideSaved(directory));
+  RETURN_IF_ERROR(CheckNotReadAsData(directory, DirectoryOf::kSummaries, inputs));
+  return CheckOutputDirectory(directory.flag, directory.path);
 }
 
 absl::Status CheckCacheNotReadAsData(const job::JobSpec& job) {

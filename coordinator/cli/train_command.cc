@@ -26,6 +26,7 @@
 #include "coordinator/cli/report_output.h"
 #include "coordinator/cli/save_somewhere.h"
 #include "coordinator/cli/saved_flags.h"
+#include "coordinator/cli/summaries.h"
 #include "coordinator/cli/trace_session.h"
 #include "coordinator/job/changed_keys.h"
 #include "coordinator/model/initial_rows.h"
@@ -194,6 +195,7 @@ std::string ResumeCommand(const TrainFlags& flags) {
   add("--checkpoint-dir", flags.checkpoint_dir);
   if (flags.checkpoint_every) add("--checkpoint-every", absl::StrCat(*flags.checkpoint_every));
   add("--report", flags.report);
+  add("--tensorboard", flags.tensorboard);
   add("--model-dir", flags.model_dir);
   add("--init-from", flags.init_from);
   for (const std::string& entry : flags.init_map) add("--init-map", entry);
@@ -349,7 +351,13 @@ absl::Status CheckOutputs(const TrainFlags& flags, const std::string& report_fil
   for (const NamedPath& path : {report, trace, checkpoints}) {
     RETURN_IF_ERROR(CheckOutsideSaved(path));
   }
-  return CheckModelDirectory(flags, 0);
+  RETURN_IF_ERROR(CheckModelDirectory(flags, 0));
+  const NamedPath summaries{"--tensorboard", flags.tensorboard};
+  for (const NamedPath& file : {report, trace}) {
+    RETURN_IF_ERROR(CheckNotUnderFile(summaries, file));
+  }
+  RETURN_IF_ERROR(CheckOutside(summaries, model));
+  return CheckSummaryDirectory(summaries, inputs);
 }
 
 // What the model is that training goes on from is a mistake to be told before anything is begun.
@@ -413,17 +421,24 @@ std::string DescribeLeftOut(ErrorPolicy policy, const runner::LeftOut& left_out,
                       error);
 }
 
-runner::RunEvents MakeRunEvents(const job::JobSpec& job, Display* display,
+runner::RunEvents MakeRunEvents(const job::JobSpec& job, Display* display, Summaries* summaries,
                                 const std::shared_ptr<KeptInputs>& inputs) {
   runner::RunEvents events;
   events.on_data = [display](const job::JobSpec& j, const data::Dataset& d) {
     display->ShowText(absl::StrCat(DescribeUnused(j), DescribeLabels(j, d)));
   };
-  events.on_progress = [display, inputs](const runner::Progress& p) {
+  events.on_progress = [display, summaries, inputs](const runner::Progress& p) {
     inputs->Look();
     display->ShowProgress(p);
+    summaries->AddProgress(p);
   };
-  events.on_evaluation = [display](const runner::Evaluation& e) { display->ShowEvaluation(e); };
+  events.on_evaluation = [display, summaries](const runner::Evaluation& e) {
+    display->ShowEvaluation(e);
+    summaries->AddEvaluation(e);
+  };
+  events.on_counters = [summaries](const runner::RunCounters& counters, int workers) {
+    summaries->AddCounters(counters, workers);
+  };
   events.on_rate = [display](double factor) {
     display->ShowText(absl::StrCat("learning rates are times ", factor, " from here on\n"));
   };
@@ -440,6 +455,44 @@ runner::RunEvents MakeRunEvents(const job::JobSpec& job, Display* display,
     display->ShowText(DescribeFiles(epoch, come));
   };
   return events;
+}
+
+// Early stopping chooses by what is measured in the end.
+void NoteTestPart(const job::JobSpec& job) {
+  if (!job.train.early_stopping || job.evaluate.part != Part::kTest) return;
+  NoteOnStderr(absl::StrCat(job.Where("train.early_stopping"),
+                            ": note: early stopping chooses by the test part, so what is ",
+                            "reported of that part is too good; split.validation gives a part ",
+                            "to choose by"));
+}
+
+absl::Status BeginSummaries(const TrainFlags& flags, const Given& given,
+                            const runner::JobRunner& runner, Summaries* summaries) {
+  if (flags.tensorboard.empty()) return absl::OkStatus();
+  const absl::Status begun = summaries->Begin(flags.tensorboard, runner.trained());
+  if (!begun.ok()) {
+    return config::ConfigurationError(absl::StrCat("--tensorboard: ", begun.message()));
+  }
+  std::string job = given.job_text;
+  for (const std::string& change : flags.overrides) absl::StrAppend(&job, "\n--set ", change);
+  summaries->AddText("job", job);
+  return absl::OkStatus();
+}
+
+// The report, the model and the result on the terminal of a job that is trained.
+absl::Status Deliver(const TrainFlags& flags, const Given& given, const runner::JobResult& result,
+                     const ReportOutput& report, const CheckpointManager* checkpoints,
+                     Display* display, runner::JobRunner* runner) {
+  // Written first: it is small, and describes the job even if the model cannot be saved.
+  const absl::Status reported = report.Write(ToReportJson(result));
+  if (!flags.model_dir.empty()) display->ShowProgress({runner::Progress::Phase::kSaving});
+  const absl::Status saved = SaveResult(flags, given, result, checkpoints, runner);
+  display->Clear();
+  if (!flags.quiet) std::printf("%s", FormatResult(result).c_str());
+  std::fflush(stdout);
+  if (!saved.ok() && !reported.ok()) Complain(reported);
+  RETURN_IF_ERROR(saved);
+  return reported;
 }
 
 // `*resumable`: the job was interrupted and can go on.
@@ -486,7 +539,12 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   if (!flags.trace.empty()) {
     ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));
   }
-  runner::JobRunner runner(cluster, job, MakeRunEvents(job, display, inputs), checkpoints.get());
+  Summaries summaries([display](const std::string& warning) {
+    display->Clear();
+    std::fprintf(stderr, "%s\n", warning.c_str());
+  });
+  runner::JobRunner runner(cluster, job, MakeRunEvents(job, display, &summaries, inputs),
+                           checkpoints.get());
   runner.InitFrom({flags.init_from, *names, flags.init_slots != "none"});
   std::atomic<bool> trains = false;
   InterruptScope interrupts([&runner, &trains] {
@@ -494,12 +552,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
     if (!trains) data::EndStoreCalls();  // what runs in training is done first
   });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
-  if (job.train.early_stopping && job.evaluate.part == Part::kTest) {
-    NoteOnStderr(absl::StrCat(job.Where("train.early_stopping"),
-                              ": note: early stopping chooses by the test part, so what is ",
-                              "reported of that part is too good; split.validation gives a part ",
-                              "to choose by"));
-  }
+  NoteTestPart(job);
   RETURN_IF_ERROR(CheckHeldOut(flags, given, runner));
   trains = true;
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(flags, &runner)));
@@ -509,22 +562,19 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
       return model::SaveInputs(runner.data(), runner.job(), InfoOf(flags, given), directory);
     });
   }
+  RETURN_IF_ERROR(BeginSummaries(flags, given, runner, &summaries));
   absl::StatusOr<runner::JobResult> result = runner.Train();
+  // After early stopping the last one was not shown.
+  if (result.ok() && !result->evaluations.empty()) {
+    summaries.AddEvaluation(result->evaluations.back());
+  }
+  summaries.Finish();
   inputs->Look();
   *resumable = runner.resumable();
   display->Clear();
   const absl::Status traced = FinishTrace(flags, trace.get());
   RETURN_IF_ERROR(result.status());
-  // Written first: it is small, and describes the job even if the model cannot be saved.
-  const absl::Status reported = report.Write(ToReportJson(*result));
-  if (!flags.model_dir.empty()) display->ShowProgress({runner::Progress::Phase::kSaving});
-  const absl::Status saved = SaveResult(flags, given, *result, checkpoints.get(), &runner);
-  display->Clear();
-  if (!flags.quiet) std::printf("%s", FormatResult(*result).c_str());
-  std::fflush(stdout);
-  if (!saved.ok() && !reported.ok()) Complain(reported);
-  RETURN_IF_ERROR(saved);
-  RETURN_IF_ERROR(reported);
+  RETURN_IF_ERROR(Deliver(flags, given, *result, report, checkpoints.get(), display, &runner));
   return traced;
 }
 

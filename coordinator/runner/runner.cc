@@ -427,6 +427,8 @@ void JobRunner::ShowProgress(int64_t epoch, bool trained) const {
   p.steps = r.steps;
   p.total_steps = endless() ? 0 : total_steps();
   p.loss = r.recent_loss;
+  p.examples = r.examples;
+  p.seconds = r.seconds;
   if (r.seconds > 0) p.examples_per_second = static_cast<double>(r.examples) / r.seconds;
   if (r.steps > 0 && !endless()) {
     p.seconds_left =
@@ -449,6 +451,7 @@ void JobRunner::TellLeftOut(bool trained) {
 void JobRunner::ReadCounters() {
   const ClusterStats stats = cluster_.Stats();
   tracker_->SetSession({stats.failures, stats.checkpoints, stats.closures.retried});
+  if (events_.on_counters) events_.on_counters(tracker_->counters(), stats.workers_ready);
 }
 
 absl::Status JobRunner::TrainEpochs(ClusterCoordinator* coordinator, JobResult* result) {
@@ -494,8 +497,8 @@ absl::Status JobRunner::TrainForAWhile(ClusterCoordinator* coordinator, int64_t 
     trained = TrainEpoch(coordinator, epoch);
   }
   tracker_->meter().Pause();
-  ShowProgress(epoch);
   ReadCounters();
+  ShowProgress(epoch);
   RETURN_IF_ERROR(trained);
   TellLeftOut(/*trained=*/false);
   AddTraffic(before, ReadTraffic(cluster_), &result->traffic);

@@ -45,8 +45,10 @@ struct Progress {
   Phase phase = Phase::kTraining;      // kWaiting: for files
   int64_t epoch = 0, epochs = 0;       // epochs 0: the job counts steps
   int64_t steps = 0, total_steps = 0;  // total_steps 0: nobody knows
-  double examples_per_second = 0;
-  double loss = 0;  // mean of the last moments
+  int64_t examples = 0;
+  double seconds = 0;              // of training until now
+  double examples_per_second = 0;  // in these
+  double loss = 0;                 // mean of the last moments
   double seconds_left = 0;
   bool trained = false;                // the last of the training
   int64_t bytes = 0, total_bytes = 0;  // of files, while those of a large data set are indexed
@@ -57,6 +59,9 @@ struct RunEvents {
       on_data;                                       // once it is read and checked
   std::function<void(const Progress&)> on_progress;  // a few times a second
   std::function<void(const Evaluation&)> on_evaluation;
+  // What was counted, in all sessions, and how many workers can run closures: while it trains about
+  // once a second, and when an epoch's training is over.
+  std::function<void(const RunCounters&, int workers)> on_counters;
   // From here on learning rates are this part of what optimizers and schedules say.
   std::function<void(double factor)> on_rate;
   std::function<void(const model::WarmStart&)> on_warm_start;
@@ -138,6 +143,8 @@ class JobRunner {
   // After Train was interrupted: there is a checkpoint from which all goes on. Train's error is
   // another one than Cancelled when it is an older one, because tasks that it needs are lost.
   bool resumable() const { return resumable_; }
+  // What is trained so far; after Prepare.
+  TrainingMeter::Reading trained() const { return tracker_->meter().Read(); }
   // What a trained model is measured on: the test part if there is one, else `evaluate.part`.
   Part FinalPart() const;
   // The part that EvaluatePart measures; nothing where that needs no examples.
