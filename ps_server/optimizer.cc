@@ -72,7 +72,8 @@ class Optimizer::LoopsOf final : public Loops {
 template <typename O>
 absl::StatusOr<Optimizer> Optimizer::Make(const proto::OptimizerSpec& spec) {
   ASSIGN_OR_RETURN(const O made, kernels::FromSpec<O>(spec));
-  absl::StatusOr<LearningRateSchedule> schedule = LearningRateSchedule::Create(spec.schedule());
+  absl::StatusOr<kernels::LearningRateSchedule> schedule =
+      kernels::LearningRateSchedule::Create(spec.schedule());
   if (!schedule.ok()) return Annotate(schedule.status(), absl::StrCat("optimizer ", O::kKind));
   absl::StatusOr<LateRate> rate = LateRateOf(spec.staleness_rate());
   if (!rate.ok()) return Annotate(rate.status(), absl::StrCat("optimizer ", O::kKind));

@@ -18,9 +18,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "kernels/optimizers/learning_rate.h"
 #include "kernels/optimizers/optimizer_key.h"
 #include "protos/variable.pb.h"
-#include "ps_server/learning_rate.h"
 #include "ps_server/row_block.h"
 #include "ps_server/staleness.h"
 
@@ -101,7 +101,7 @@ class Optimizer {
   std::shared_ptr<const Loops> loops_;
   absl::string_view name_;
   double learning_rate_ = 0;
-  LearningRateSchedule schedule_;
+  kernels::LearningRateSchedule schedule_;
   LateRate staleness_rate_ = LateRate::kNone;
   double delay_compensation_ = 0;
   double ema_decay_ = 0;

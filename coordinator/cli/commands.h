@@ -59,6 +59,7 @@ struct EvalFlags {
   std::optional<int64_t> until_step;
   bool until_finished = false;
   double idle_seconds = 0;  // 0: no bound
+  std::string tensorboard;  // a directory for summaries; empty: none
 };
 int Eval(const EvalFlags& flags);
 

@@ -23,6 +23,7 @@
 #include "coordinator/cli/outputs.h"
 #include "coordinator/cli/read_as_data.h"
 #include "coordinator/cli/saved_flags.h"
+#include "coordinator/cli/summaries.h"
 #include "coordinator/job/metric_kind.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
@@ -181,6 +182,18 @@ absl::StatusOr<bool> WaitForJob(const EvalFlags& flags, env::FileSystem* files,
   }
 }
 
+// `last`: what an earlier side-car evaluated last.
+absl::Status BeginSummaries(const std::string& directory,
+                            const std::optional<sidecar::EvaluatedCheckpoint>& last,
+                            Summaries* summaries) {
+  if (directory.empty()) return absl::OkStatus();
+  runner::TrainingMeter::Reading trained;
+  if (last) trained.steps = last->steps;
+  const absl::Status begun = summaries->Begin(directory, trained);
+  if (begun.ok()) return begun;
+  return config::ConfigurationError(absl::StrCat("--tensorboard: ", begun.message()));
+}
+
 absl::Status Follow(const EvalFlags& flags) {
   AllowManyFiles();
   env::GuardMappedFiles();
@@ -211,13 +224,23 @@ absl::Status Follow(const EvalFlags& flags) {
   const NamedPath written{flags.eval_dir.empty() ? "--follow" : "--eval-dir", own};
   RETURN_IF_ERROR(CheckNoInput(written, inputs));
   RETURN_IF_ERROR(CheckNotReadAsData(written, DirectoryOf::kEvaluations, inputs));
+  const NamedPath curves{"--tensorboard", flags.tensorboard};
+  RETURN_IF_ERROR(CheckApart({written.flag, own}, curves));
   // Only now: of a name that was mistyped nothing is made.
   RETURN_IF_ERROR(CheckOutputDirectory("--eval-dir", own));
+  RETURN_IF_ERROR(CheckSummaryDirectory(curves, inputs));
   auto directory = sidecar::SideDirectory::Open(files.get(), own, job.name, by);
   if (!directory.ok()) return AsUsersMistake(directory.status());
+  Summaries summaries(
+      [](const std::string& warning) { std::fprintf(stderr, "%s\n", warning.c_str()); });
+  RETURN_IF_ERROR(BeginSummaries(flags.tensorboard, directory->log().last(), &summaries));
   sidecar::Sidecar::Hooks hooks;
   hooks.open = [&](const std::string& inputs) { return OpenSession(flags, job, inputs); };
-  hooks.on_evaluated = PrintLine;
+  hooks.on_evaluated = [&summaries](const sidecar::EvaluatedCheckpoint& checkpoint,
+                                    const runner::Evaluation& evaluation) {
+    PrintLine(checkpoint, evaluation);
+    summaries.AddMetrics(checkpoint.part, checkpoint.steps, checkpoint.metrics);
+  };
   hooks.on_note = Note;
   sidecar::Sidecar sidecar(files.get(), flags.follow, *std::move(directory), std::move(hooks));
   {

@@ -59,6 +59,11 @@ void Summaries::AddText(const std::string& tag, const std::string& text) {
   Write(std::move(event));
 }
 
+void Summaries::ShowRates(std::vector<NamedRate> rates) {
+  absl::MutexLock lock(&mu_);
+  rates_ = std::move(rates);
+}
+
 void Summaries::AddProgress(const runner::Progress& progress) {
   absl::MutexLock lock(&mu_);
   if (!file_) return;
@@ -82,6 +87,10 @@ void Summaries::WriteProgress() {
     AddValue("train/examples_per_second",
              static_cast<double>(p.examples - since_.examples) / seconds, &event);
     since_ = {p.examples, p.seconds};
+  }
+  for (const NamedRate& rate : rates_) {
+    AddValue(absl::StrCat("learning_rate/", rate.name), rate.After(p.updates) * p.rate_factor,
+             &event);
   }
   if (counters_) {
     const FailureStats& failures = counters_->run.failures;

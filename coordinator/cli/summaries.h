@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "coordinator/cli/event_file.h"
+#include "coordinator/cli/learning_rates.h"
 #include "coordinator/runner/runner.h"
 
 namespace coxswain::cli {
@@ -36,6 +37,8 @@ class Summaries {
   absl::Status Begin(const std::string& directory, const runner::TrainingMeter::Reading& trained);
   // A text that TensorBoard shows as it is.
   void AddText(const std::string& tag, const std::string& text);
+  // Of all points of progress from here on.
+  void ShowRates(std::vector<NamedRate> rates);
   // Writes a point at most once a second, and before an evaluation.
   void AddProgress(const runner::Progress& progress);
   // For the next point of progress.
@@ -76,6 +79,7 @@ class Summaries {
   std::optional<runner::Progress> waiting_ ABSL_GUARDED_BY(mu_);  // not written yet
   absl::Time last_point_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   Since since_ ABSL_GUARDED_BY(mu_);
+  std::vector<NamedRate> rates_ ABSL_GUARDED_BY(mu_);
   std::optional<Counters> counters_ ABSL_GUARDED_BY(mu_);
   std::optional<runner::Evaluation> evaluated_ ABSL_GUARDED_BY(mu_);
   int64_t evaluated_steps_ ABSL_GUARDED_BY(mu_) = 0;

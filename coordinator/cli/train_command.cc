@@ -466,16 +466,17 @@ void NoteTestPart(const job::JobSpec& job) {
                             "to choose by"));
 }
 
-absl::Status BeginSummaries(const TrainFlags& flags, const Given& given,
-                            const runner::JobRunner& runner, Summaries* summaries) {
+absl::Status BeginSummaries(const TrainFlags& flags, const Given& given, runner::JobRunner* runner,
+                            Summaries* summaries) {
   if (flags.tensorboard.empty()) return absl::OkStatus();
-  const absl::Status begun = summaries->Begin(flags.tensorboard, runner.trained());
+  const absl::Status begun = summaries->Begin(flags.tensorboard, runner->trained());
   if (!begun.ok()) {
     return config::ConfigurationError(absl::StrCat("--tensorboard: ", begun.message()));
   }
   std::string job = given.job_text;
   for (const std::string& change : flags.overrides) absl::StrAppend(&job, "\n--set ", change);
   summaries->AddText("job", job);
+  summaries->ShowRates(NamedRates(runner->strategy()->variables()));
   return absl::OkStatus();
 }
 
@@ -562,7 +563,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
       return model::SaveInputs(runner.data(), runner.job(), InfoOf(flags, given), directory);
     });
   }
-  RETURN_IF_ERROR(BeginSummaries(flags, given, runner, &summaries));
+  RETURN_IF_ERROR(BeginSummaries(flags, given, &runner, &summaries));
   absl::StatusOr<runner::JobResult> result = runner.Train();
   // After early stopping the last one was not shown.
   if (result.ok() && !result->evaluations.empty()) {

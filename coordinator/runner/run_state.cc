@@ -437,6 +437,11 @@ bool RunTracker::FirstLeftOutIsNew() {
   return !first_left_out_.ok() && !std::exchange(told_left_out_, true);
 }
 
+double RunTracker::rate_factor() const {
+  absl::MutexLock lock(&mu_);
+  return state_.plateau.factor;
+}
+
 RunState RunTracker::state() const {
   absl::MutexLock lock(&mu_);
   return state_;

@@ -154,6 +154,7 @@ class RunTracker {
   bool FirstLeftOutIsNew();
 
   RunState state() const;
+  double rate_factor() const;  // see Plateau
   template <typename Change>
   void Update(Change change) {
     absl::MutexLock lock(&mu_);

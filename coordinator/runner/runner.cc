@@ -429,6 +429,8 @@ void JobRunner::ShowProgress(int64_t epoch, bool trained) const {
   p.loss = r.recent_loss;
   p.examples = r.examples;
   p.seconds = r.seconds;
+  p.updates = UpdatesOf(r.steps);
+  p.rate_factor = tracker_->rate_factor();
   if (r.seconds > 0) p.examples_per_second = static_cast<double>(r.examples) / r.seconds;
   if (r.steps > 0 && !endless()) {
     p.seconds_left =

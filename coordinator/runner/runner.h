@@ -49,6 +49,8 @@ struct Progress {
   double seconds = 0;              // of training until now
   double examples_per_second = 0;  // in these
   double loss = 0;                 // mean of the last moments
+  int64_t updates = 0;             // of each variable, until now
+  double rate_factor = 1;          // of the learning rates, see Plateau
   double seconds_left = 0;
   bool trained = false;                // the last of the training
   int64_t bytes = 0, total_bytes = 0;  // of files, while those of a large data set are indexed

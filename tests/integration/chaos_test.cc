@@ -14,6 +14,7 @@
 #include "runtime/net/secret.h"
 #include "runtime/net/secret_transport.h"
 #include "tests/integration/jobs.h"
+#include "tests/testing/event_files.h"
 
 namespace coxswain {
 namespace {
@@ -87,10 +88,11 @@ faults:
 )");
   const std::string report = files.Path("report.json"), model = files.Path("model");
   const auto result =
-      Run(CoxswainCommand(With({"train", WriteMatrixFactorization(files), "--local", "2x2",
-                                "--chaos", chaos, "--set", "checkpoint.every_steps=150", "--report",
-                                report, "--model-dir", model, "--chaos-dir", files.Path("run")},
-                               kSeconds)),
+      Run(CoxswainCommand(
+              With({"train", WriteMatrixFactorization(files), "--local", "2x2", "--chaos", chaos,
+                    "--set", "checkpoint.every_steps=150", "--report", report, "--model-dir", model,
+                    "--chaos-dir", files.Path("run"), "--tensorboard", files.Path("curves")},
+                   kSeconds)),
           {}, absl::Seconds(100));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
@@ -104,6 +106,12 @@ faults:
   CHECK(json["chaos"]["coordinator_recovery_seconds"].size() == 1);
   CHECK(json["failures"]["coordinator"] == 1);
   CHECK(json["examples"] == 1500 * json["visitation"]["examples"].get<int64_t>());
+  // The curves of the two coordinators are one, in which no step comes twice.
+  const Curves curves = ReadCurves(files.Path("curves"));
+  CHECK(curves.starts.size() == 2);
+  CHECK(InOrder(curves.points.at("train/loss")));
+  CHECK(curves.points.at("train/loss").back().first == json["steps"]);
+  CHECK(curves.points.at("cluster/parameter_servers_lost").back().second == json["failures"]["ps"]);
   // The table of visits is no part of the model.
   for (const auto& variable : json["variables"]) CHECK(variable["name"] != "coxswain/visits");
   std::ifstream manifest(model + "/model.json");

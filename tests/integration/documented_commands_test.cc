@@ -284,14 +284,16 @@ TEST_CASE("docs: the page on evaluation's commands train, and evaluate what is f
   }
 }
 
-TEST_CASE("docs: the pages on failures, secrets and traces show commands that run", "[docs]") {
+TEST_CASE("docs: the pages on failures, secrets, traces and reports show commands that run",
+          "[docs]") {
   const Folder folder;
   WriteFilms(folder.files);
   const Daemons daemons(folder.files, 1, 2);
   const auto added = ThirdWorker();
   const Changes changes = {{"10.0.0.9:7000", AddressOf(*added)},
                            {"/shared/films", folder.files.Path("DIR")}};
-  for (const char* page : {"docs/failures.md", "docs/security.md", "docs/performance.md"}) {
+  for (const char* page :
+       {"docs/failures.md", "docs/security.md", "docs/performance.md", "docs/report.md"}) {
     const std::vector<std::string> lines = CommandLines(page);
     CHECK_FALSE(lines.empty());
     for (const std::string& line : lines) {
@@ -303,8 +305,8 @@ TEST_CASE("docs: the pages on failures, secrets and traces show commands that ru
 
 TEST_CASE("docs: no page shows a command that is not run by a test", "[docs]") {
   const std::set<std::string> run = {
-      "README.md",     "serving.md",  "predict.md",  "export.md",
-      "evaluation.md", "failures.md", "security.md", "performance.md",
+      "README.md",   "serving.md",  "predict.md",     "export.md", "evaluation.md",
+      "failures.md", "security.md", "performance.md", "report.md",
       "chaos.md",  // by `./dev chaos` and chaos_test.cc
       "gpu.md",    // wants a GPU: gpu_test.cc
   };

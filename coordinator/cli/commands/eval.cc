@@ -17,6 +17,10 @@ void AddFollowFlags(CLI::App* c, EvalFlags* flags, CLI::Option* follow) {
                             "with --follow: the metric by which the best checkpoint is chosen; "
                             "default: the metric of early stopping, or else the job's first")
                   ->type_name("NAME"));
+  with_follow(c->add_option("--tensorboard", flags->tensorboard,
+                            "with --follow: write the metrics to a new event file in this "
+                            "directory, for TensorBoard, see docs/report.md")
+                  ->type_name("DIR"));
   with_follow(
       c->add_option("--until-step", flags->until_step,
                     "with --follow: end when a checkpoint of at least N steps has been evaluated")

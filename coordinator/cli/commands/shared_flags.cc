@@ -27,6 +27,10 @@ void AddTrainOutput(CLI::App* c, TrainFlags* flags) {
                 "write the report to this file as JSON, see docs/report.md; -: to stdout, with all "
                 "other output on stderr")
       ->type_name("FILE");
+  c->add_option("--tensorboard", flags->tensorboard,
+                "write loss, metrics and the like to a new event file in this directory, for "
+                "TensorBoard, see docs/report.md")
+      ->type_name("DIR");
   c->add_option("--model-dir", flags->model_dir,
                 "save the model in this directory: a new or empty one, or one with an older model, "
                 "which is replaced")

@@ -38,10 +38,6 @@ void AddTrainCommand(CLI::App& app, Run* run) {
                     "write a trace of what coordinator, workers and parameter servers do to this "
                     "file, for ui.perfetto.dev or chrome://tracing, see docs/performance.md")
           ->type_name("FILE");
-  c->add_option("--tensorboard", flags->tensorboard,
-                "write loss, metrics and the like to a new event file in this directory, for "
-                "TensorBoard, see docs/report.md")
-      ->type_name("DIR");
   c->add_option("--chaos", flags->chaos,
                 "with --local: kill, stop and terminate the job's tasks and its coordinator by "
                 "this schedule, and check the result, see docs/chaos.md")

@@ -121,7 +121,7 @@ struct Ftrl {
 };
 
 // The optimizer with a learning rate schedule. Schedules have the names of Keras'; `factor`s
-// multiply the optimizer's learning rate. Formulas: ps_server/learning_rate.h.
+// multiply the optimizer's learning rate. Formulas: kernels/optimizers/learning_rate.h.
 OptimizerSpec WithSchedule(const OptimizerSpec& optimizer, const ScheduleSpec& schedule);
 
 // The learning rate of a gradient that is late: its shard took updates since it was read.

@@ -1,4 +1,4 @@
-#include "ps_server/learning_rate.h"
+#include "kernels/optimizers/learning_rate.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -16,6 +16,7 @@ namespace {
 using Catch::Contains;
 using Kind = graph::Update::Kind;
 using Spec = proto::LearningRateSchedule;
+using kernels::LearningRateSchedule;
 using testing::OptimizerOf;
 using testing::UpdateOf;
 using testing::ValuesOf;

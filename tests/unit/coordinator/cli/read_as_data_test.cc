@@ -70,6 +70,17 @@ TEST_CASE("a model goes where no pattern of data takes in its files", "[outputs]
   }
 }
 
+TEST_CASE("summaries go where no pattern of data takes in event files", "[outputs]") {
+  const DataFiles dir;
+  const auto said = [&](const std::string& data, const std::string& directory) {
+    return Said(dir, data, directory, DirectoryOf::kSummaries);
+  };
+  CHECK_THAT(said("days/*/*", "days/runs"), Contains("would be read as the job's data"));
+  CHECK_THAT(said("days/*/events*", "days/runs"), Contains("would be read as the job's data"));
+  CHECK(said("days/*/*.csv", "days/runs").empty());
+  CHECK(said("days/*/*", "runs").empty());
+}
+
 TEST_CASE("a link to a directory is that directory where data is looked for", "[outputs]") {
   const DataFiles dir;
   fs::create_directories(dir.Path("days"));

@@ -1,4 +1,4 @@
-#include "ps_server/learning_rate.h"
+#include "kernels/optimizers/learning_rate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
-namespace coxswain::ps {
+namespace coxswain::kernels {
 namespace {
 
 absl::Status Invalid(absl::string_view message) {
@@ -100,4 +100,4 @@ double LearningRateSchedule::Factor(int64_t step) const {
   return std::min(std::pow(spec_.decay_rate(), progress), std::numeric_limits<double>::max());
 }
 
-}  // namespace coxswain::ps
+}  // namespace coxswain::kernels

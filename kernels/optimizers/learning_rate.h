@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "protos/variable.pb.h"
 
-namespace coxswain::ps {
+namespace coxswain::kernels {
 
 class LearningRateSchedule {
  public:
@@ -38,4 +38,4 @@ class LearningRateSchedule {
   proto::LearningRateSchedule spec_;
 };
 
-}  // namespace coxswain::ps
+}  // namespace coxswain::kernels
