@@ -187,9 +187,7 @@ absl::Status BeginSummaries(const std::string& directory,
                             const std::optional<sidecar::EvaluatedCheckpoint>& last,
                             Summaries* summaries) {
   if (directory.empty()) return absl::OkStatus();
-  runner::TrainingMeter::Reading trained;
-  if (last) trained.steps = last->steps;
-  const absl::Status begun = summaries->Begin(directory, trained);
+  const absl::Status begun = summaries->Begin(directory, last ? last->steps + 1 : 0);
   if (begun.ok()) return begun;
   return config::ConfigurationError(absl::StrCat("--tensorboard: ", begun.message()));
 }

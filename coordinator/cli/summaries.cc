@@ -31,18 +31,31 @@ bool SameEvaluation(const runner::Evaluation& a, const runner::Evaluation& b) {
 
 }  // namespace
 
-absl::Status Summaries::Begin(const std::string& directory,
-                              const runner::TrainingMeter::Reading& trained) {
+absl::Status Summaries::Begin(const std::string& directory, int64_t step) {
   RETURN_IF_ERROR(env::NewRealFileSystem()->MakeDirs(directory));
   ASSIGN_OR_RETURN(EventFile file, EventFile::Create(directory, now_()));
   absl::MutexLock lock(&mu_);
   file_ = std::move(file);
-  last_step_ = evaluated_steps_ = trained.steps;
-  since_ = {trained.examples, trained.seconds};
-  // A job that begins replaces what another one has left there; one that goes on keeps the points
-  // of the steps that it has.
-  Write(Start(trained.steps > 0 ? trained.steps + 1 : 0));
+  last_step_ = step;
+  Write(Start(step));
   return absl::OkStatus();
+}
+
+void Summaries::GoOn(const runner::TrainingMeter::Reading& trained,
+                     const std::vector<runner::Evaluation>& evaluations) {
+  absl::MutexLock lock(&mu_);
+  since_ = {trained.examples, trained.seconds};
+  proto::TfEvent event = NewEvent(trained.steps);
+  AddValue("train/loss", trained.recent_loss, &event);
+  Write(std::move(event));
+  // The state of a job is later than its shards: it may know evaluations of later steps.
+  for (const runner::Evaluation& evaluation : evaluations) {
+    if (evaluation.steps >= trained.steps) {
+      WriteEvaluation(evaluation);
+    } else {
+      evaluated_steps_ = evaluation.steps;
+    }
+  }
 }
 
 // As Markdown, in which TensorBoard shows a text, a line that is indented is code.
@@ -106,8 +119,12 @@ void Summaries::WriteProgress() {
 
 void Summaries::AddEvaluation(const runner::Evaluation& evaluation) {
   absl::MutexLock lock(&mu_);
-  if (!file_ || (evaluated_ && SameEvaluation(*evaluated_, evaluation))) return;
   WriteProgress();
+  WriteEvaluation(evaluation);
+}
+
+void Summaries::WriteEvaluation(const runner::Evaluation& evaluation) {
+  if (evaluated_ && SameEvaluation(*evaluated_, evaluation)) return;
   if (evaluation.steps > evaluated_steps_) {
     proto::TfEvent event = NewEvent(evaluation.steps);
     AddValue("train/mean_loss", evaluation.loss, &event);

@@ -32,9 +32,12 @@ class Summaries {
       : warn_(std::move(warn)), now_(std::move(now)) {}
 
   // From here on a new file in this directory, which is made, is written; all calls before do
-  // nothing. What earlier files there say of later steps than those trained until now counts no
-  // more. Errors: those of making the file.
-  absl::Status Begin(const std::string& directory, const runner::TrainingMeter::Reading& trained);
+  // nothing. What earlier files there say of this step and of later ones counts no more. Errors:
+  // those of making the file.
+  absl::Status Begin(const std::string& directory, int64_t step);
+  // What a job that goes on at this step knows of it and of later ones, from its checkpoint.
+  void GoOn(const runner::TrainingMeter::Reading& trained,
+            const std::vector<runner::Evaluation>& evaluations);
   // A text that TensorBoard shows as it is.
   void AddText(const std::string& tag, const std::string& text);
   // Of all points of progress from here on.
@@ -62,6 +65,7 @@ class Summaries {
     double seconds = 0;
   };
 
+  void WriteEvaluation(const runner::Evaluation& evaluation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteProgress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WriteMetrics(const std::string& part, int64_t steps,
                     const std::map<std::string, double>& metrics)

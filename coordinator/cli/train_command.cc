@@ -469,10 +469,12 @@ void NoteTestPart(const job::JobSpec& job) {
 absl::Status BeginSummaries(const TrainFlags& flags, const Given& given, runner::JobRunner* runner,
                             Summaries* summaries) {
   if (flags.tensorboard.empty()) return absl::OkStatus();
-  const absl::Status begun = summaries->Begin(flags.tensorboard, runner->trained());
+  const runner::TrainingMeter::Reading trained = runner->trained();
+  const absl::Status begun = summaries->Begin(flags.tensorboard, trained.steps);
   if (!begun.ok()) {
     return config::ConfigurationError(absl::StrCat("--tensorboard: ", begun.message()));
   }
+  if (trained.steps > 0) summaries->GoOn(trained, runner->evaluations());
   std::string job = given.job_text;
   for (const std::string& change : flags.overrides) absl::StrAppend(&job, "\n--set ", change);
   summaries->AddText("job", job);

@@ -145,8 +145,9 @@ class JobRunner {
   // After Train was interrupted: there is a checkpoint from which all goes on. Train's error is
   // another one than Cancelled when it is an older one, because tasks that it needs are lost.
   bool resumable() const { return resumable_; }
-  // What is trained so far; after Prepare.
+  // What is trained and evaluated so far; after Prepare.
   TrainingMeter::Reading trained() const { return tracker_->meter().Read(); }
+  std::vector<Evaluation> evaluations() const { return tracker_->state().evaluations; }
   // What a trained model is measured on: the test part if there is one, else `evaluate.part`.
   Part FinalPart() const;
   // The part that EvaluatePart measures; nothing where that needs no examples.

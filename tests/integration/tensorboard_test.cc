@@ -175,6 +175,8 @@ TEST_CASE("tensorboard: a directory that cannot have summaries is told before tr
              Contains("which is replaced as a whole"));
   CHECK_THAT(told(files.Path("runs"), {"--report", files.Path("runs")}), Contains("--report"));
   CHECK_THAT(told("s3://bucket/runs", {}), Contains("wanted a path of this machine"));
+  fs::create_directories(files.Path("days/1"));
+  files.Write("days/1/a.csv", "user,item,rating\n");
   CHECK_THAT(told(files.Path("days/runs"), {"--set", "dataset.path=" + files.Path("days/*/*")}),
              Contains("would be read as"));
   CHECK_FALSE(fs::exists(files.Path("new")));

@@ -35,9 +35,7 @@ std::shared_ptr<const VariableInfo> Variable(const std::string& name, bool table
 
 // Summaries in a directory, and a clock that stands still until it is set.
 struct Written {
-  absl::Status Begin(const runner::TrainingMeter::Reading& trained = {}) {
-    return summaries.Begin(dir.Path("runs/one"), trained);
-  }
+  absl::Status Begin() { return summaries.Begin(dir.Path("runs/one"), 0); }
   // Training has come so far, at 100 examples a step.
   void Train(int64_t steps, double loss, double seconds, bool trained = false) {
     runner::Progress progress;
@@ -134,6 +132,28 @@ TEST_CASE("a metric that is not defined has no point", "[tensorboard]") {
   CHECK(curves.points.at("test/rmse") == Points{{5, 0.5}});
 }
 
+TEST_CASE("evaluations that a checkpoint has stay, and those that it lacks are made again",
+          "[tensorboard]") {
+  Written w;
+  REQUIRE(w.Begin().ok());
+  const std::vector<runner::Evaluation> known = {Evaluated("validation", 10, 0.5),
+                                                 Evaluated("validation", 20, 0.625),
+                                                 Evaluated("validation", 30, 0.75)};
+  for (const runner::Evaluation& evaluation : known) w.summaries.AddEvaluation(evaluation);
+  w.summaries.AddEvaluation(Evaluated("validation", 40, 0.875));
+  // Its shards are of step 20, its state of step 30.
+  runner::TrainingMeter::Reading trained;
+  trained.steps = 20;
+  Summaries again([](const std::string&) {}, [&] { return w.now; });
+  REQUIRE(again.Begin(w.dir.Path("runs/one"), trained.steps).ok());
+  again.GoOn(trained, known);
+  again.AddEvaluation(Evaluated("validation", 40, 1));
+  const Curves curves = w.Read();
+  CHECK(curves.points.at("validation/auc") == Points{{10, 0.5}, {20, 0.625}, {30, 0.75}, {40, 1}});
+  CHECK(curves.points.at("train/mean_loss") ==
+        Points{{10, 0.25}, {20, 0.25}, {30, 0.25}, {40, 0.25}});
+}
+
 TEST_CASE("a job that goes on drops the points behind its step, and one that begins drops all",
           "[tensorboard]") {
   Written w;
@@ -147,8 +167,10 @@ TEST_CASE("a job that goes on drops the points behind its step, and one that beg
   trained.steps = 30;
   trained.examples = 3000;
   trained.seconds = 3;
+  trained.recent_loss = 29;
   Summaries again([](const std::string&) {}, [&] { return w.now; });
-  REQUIRE(again.Begin(w.dir.Path("runs/one"), trained).ok());
+  REQUIRE(again.Begin(w.dir.Path("runs/one"), trained.steps).ok());
+  again.GoOn(trained, {});
   runner::Progress progress;
   progress.steps = 35;
   progress.examples = 3500;
@@ -156,9 +178,9 @@ TEST_CASE("a job that goes on drops the points behind its step, and one that beg
   progress.loss = 7;
   again.AddProgress(progress);
   Curves curves = w.Read();
-  CHECK(curves.points.at("train/loss") == Points{{10, 10}, {20, 20}, {30, 30}, {35, 7}});
+  CHECK(curves.points.at("train/loss") == Points{{10, 10}, {20, 20}, {30, 29}, {35, 7}});
   CHECK(curves.points.at("train/examples_per_second").back().second == 500);
-  CHECK(curves.starts == std::vector<int64_t>{0, 31});
+  CHECK(curves.starts == std::vector<int64_t>{0, 30});
   CHECK(EventFiles(w.dir.Path("runs/one")).size() == 2);
   REQUIRE(w.Begin().ok());
   CHECK(w.Read().points.at("train/loss").empty());
