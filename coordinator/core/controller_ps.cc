@@ -321,7 +321,8 @@ void Controller::WaitForReaders(uint64_t checkpoint, const std::set<int>& cannot
 void Controller::WaitForRoom(const std::set<int>& no_room, const absl::Status& status) {
   const std::string why(status.message());
   if (!recovery_.lacks_room()) {
-    Emit(ClusterEvent::Kind::kWaiting, "", absl::StrCat("shards cannot be restored yet: ", why));
+    Emit(ClusterEvent::Kind::kWaiting, "",
+         absl::StrCat("shards cannot be restored yet, and lost servers are waited for: ", why));
   }
   const absl::Duration now = env_->Monotonic();
   const absl::Duration pause = recovery_.NoRoom(no_room, tasks_.PsThere(), why, now);
