@@ -23,12 +23,22 @@ target_compile_definitions(coxswain_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT
   CPPHTTPLIB_LISTEN_BACKLOG=1024)
 target_link_libraries(coxswain_httplib INTERFACE ${HTTPLIB_LIBRARY})
 
-# prometheus-cpp: only its core. Its CMake config asks for all that its servers need, too.
+# prometheus-cpp: its core, and its endpoint with civetweb below. Its CMake config asks for all that
+# the rest of it needs, too.
 find_path(PROMETHEUS_INCLUDE_DIR prometheus/registry.h REQUIRED)
 find_library(PROMETHEUS_LIBRARY prometheus-cpp-core REQUIRED)
 add_library(coxswain_prometheus INTERFACE)
 target_include_directories(coxswain_prometheus SYSTEM INTERFACE ${PROMETHEUS_INCLUDE_DIR})
 target_link_libraries(coxswain_prometheus INTERFACE ${PROMETHEUS_LIBRARY})
+# civetweb's headers come with Debian's prometheus-cpp-dev.
+find_path(CIVETWEB_INCLUDE_DIR CivetServer.h REQUIRED)
+find_library(PROMETHEUS_PULL_LIBRARY prometheus-cpp-pull REQUIRED)
+find_library(CIVETWEB_LIBRARY civetweb REQUIRED)
+find_library(CIVETWEB_CPP_LIBRARY civetweb-cpp REQUIRED)
+add_library(coxswain_prometheus_pull INTERFACE)
+target_include_directories(coxswain_prometheus_pull SYSTEM INTERFACE ${CIVETWEB_INCLUDE_DIR})
+target_link_libraries(coxswain_prometheus_pull INTERFACE coxswain_prometheus
+  ${PROMETHEUS_PULL_LIBRARY} ${CIVETWEB_CPP_LIBRARY} ${CIVETWEB_LIBRARY})
 
 # hnswlib: headers only.
 find_path(HNSWLIB_INCLUDE_DIR hnswlib/hnswlib.h REQUIRED)

@@ -55,9 +55,10 @@ const std::map<std::string, Strings>& AllowedLayers() {
       {"checkpoint", {"base", "checkpoint", "data", "env", "public", "tensor"}},
       {"function",
        {"base", "data", "device", "env", "function", "graph", "net", "public", "tensor", "trace"}},
+      {"metrics", {"base", "data", "env", "metrics", "net", "public"}},
       {"cluster",
-       {"base", "cluster", "config", "data", "device", "env", "graph", "net", "public", "tensor",
-        "trace"}},
+       {"base", "cluster", "config", "data", "device", "env", "graph", "metrics", "net", "public",
+        "tensor", "trace"}},
   };
   return *allowed;
 }
@@ -113,7 +114,10 @@ const std::vector<Library>& Libraries() {
        {"httplib"},
        {"coordinator/serve/http_server.cc", "coordinator/serve/http_connection.",
         "tests/unit/coordinator/serve/", "tests/integration/serve_", "tests/s3/"}},
-      {"prometheus-cpp", {"prometheus/"}, {"coordinator/serve/serve_metrics.cc"}},
+      {"prometheus-cpp",
+       {"prometheus/"},
+       {"coordinator/serve/serve_metrics.cc", "runtime/metrics/metrics_endpoint.cc"}},
+      {"civetweb", {"CivetServer", "civetweb"}, {"runtime/metrics/metrics_endpoint.cc"}},
       {"spdlog", {"spdlog/"}, {"runtime/base/logging.cc"}},
       {"Catch2", {"catch2/"}, {"tests/"}},
   };
