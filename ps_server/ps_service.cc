@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "ps_server/ps_metrics.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
@@ -345,29 +346,35 @@ void PsService::FillStatus(proto::TaskStatus* status) {
   for (const std::string& name : row_devices_.names()) status->add_gpus(name);
 }
 
+struct PsService::OfLane {
+  std::vector<ShardStats> shards;
+  WorkDone done;
+  Lane::Traffic traffic;
+  bool synchronous = false;
+  size_t held = 0, parked = 0;  // steps; frames
+};
+
 // Lanes fill in what they know; the loop puts it together.
-void PsService::SendStatus(const proto::StatusQuery& query, proto::TaskStatus status,
-                           const Reply& reply) {
-  struct OfLane {
-    std::vector<ShardStats> shards;
-    Lane::Traffic traffic;
-    bool synchronous = false;
-    size_t held = 0, parked = 0;  // steps; frames
-  };
+void PsService::AskLanes(bool staleness, proto::TaskStatus status,
+                         std::function<void(proto::TaskStatus, WorkDone)> then) {
   auto lanes = std::make_shared<std::vector<OfLane>>(frames_.lanes.size());
   const auto ask = [lanes](Lane* lane) {
     const SyncSteps& sync = lane->store()->sync();
-    (*lanes)[static_cast<size_t>(lane->index())] = {lane->store()->Stats(), lane->traffic,
-                                                    sync.used(), sync.open(), lane->parked()};
+    (*lanes)[static_cast<size_t>(lane->index())] = {
+        lane->store()->Stats(), lane->store()->Done(), lane->traffic, sync.used(), sync.open(),
+        lane->parked()};
   };
-  InEveryLane(ask, [this, lanes, query, status = std::move(status), reply]() mutable {
+  InEveryLane(ask, [lanes, staleness, status = std::move(status),
+                    then = std::move(then)]() mutable {
     std::vector<ShardStats> shards;
+    WorkDone done;
     bool synchronous = false;
     size_t held = 0, parked = 0;
     for (OfLane& lane : *lanes) {
       synchronous = synchronous || lane.synchronous;
       held = std::max(held, lane.held);
       parked += lane.parked;
+      done.Add(lane.done);
       shards.insert(shards.end(), lane.shards.begin(), lane.shards.end());
       status.set_frames_received(status.frames_received() + lane.traffic.received);
       status.set_bytes_received(status.bytes_received() +
@@ -379,15 +386,31 @@ void PsService::SendStatus(const proto::StatusQuery& query, proto::TaskStatus st
               [](const ShardStats& a, const ShardStats& b) { return a.id < b.id; });
     for (const ShardStats& shard : shards) {
       AddShardStatus(shard, &status);
-      if (!query.staleness()) continue;
+      if (!staleness) continue;
       AddStaleness(shard.staleness, status.mutable_shards(status.shards_size() - 1));
     }
     if (synchronous) {
       status.set_running(absl::StrCat("; synchronous steps: ", held, " not applied yet, ", parked,
                                       " frames wait for one"));
     }
-    cluster::Daemon::SendStatus(query, std::move(status), reply);
+    then(std::move(status), done);
   });
+}
+
+void PsService::SendStatus(const proto::StatusQuery& query, proto::TaskStatus status,
+                           const Reply& reply) {
+  AskLanes(query.staleness(), std::move(status),
+           [this, query, reply](proto::TaskStatus filled, const WorkDone&) {
+             cluster::Daemon::SendStatus(query, std::move(filled), reply);
+           });
+}
+
+void PsService::SendMetrics(proto::TaskStatus status, const MetricsDone& done) {
+  AskLanes(/*staleness=*/false, std::move(status),
+           [this, done](proto::TaskStatus filled, const WorkDone& work) {
+             FillStatus(&filled);
+             done(PsFamilies(MetricsPrefix(), filled, work, save_ != nullptr));
+           });
 }
 
 }  // namespace coxswain::ps

@@ -54,6 +54,7 @@ class PsService final : public cluster::Daemon {
   void FillStatus(proto::TaskStatus* status) override;
   void SendStatus(const proto::StatusQuery& query, proto::TaskStatus status,
                   const Reply& reply) override;
+  void SendMetrics(proto::TaskStatus status, const MetricsDone& done) override;
 
  private:
   struct PsPeer;
@@ -73,6 +74,8 @@ class PsService final : public cluster::Daemon {
     uint64_t setup = 0;
   };
   struct Restore;
+  // What a lane knows, for a status.
+  struct OfLane;
   struct WaitingSave {
     proto::SaveShards request;
     Reply reply;
@@ -83,6 +86,9 @@ class PsService final : public cluster::Daemon {
   // or more, for example to free the memory of shards.
   void InEveryLane(std::function<void(Lane*)> task, absl::AnyInvocable<void()> done = nullptr,
                    bool is_long = false);
+  // Calls `then` on the loop with the status and what the lanes filled in. `staleness`: of shards.
+  void AskLanes(bool staleness, proto::TaskStatus status,
+                std::function<void(proto::TaskStatus status, WorkDone done)> then);
   // Publishes the state for frames, with plans cut for the current lanes of the shards.
   void Publish();
 

@@ -73,6 +73,19 @@ int64_t IdsIn(const Updates& updates) {
 
 }  // namespace
 
+void WorkDone::Add(const WorkDone& other) {
+  updates += other.updates;
+  duplicates += other.duplicates;
+  pulled += other.pulled;
+  pushed += other.pushed;
+  staleness.AddAll(other.staleness);
+}
+
+WorkDone ShardStore::Entry::DoneHere() const {
+  return {shard->applied() - applied_before, duplicates, pulled - pulled_before,
+          pushed - pushed_before, staleness};
+}
+
 absl::Status ShardStore::Add(const proto::ShardSpec& spec, Shard::Fill fill) {
   RETURN_IF_ERROR(CheckNew(spec));
   ASSIGN_OR_RETURN(std::unique_ptr<Shard> shard, Shard::Create(spec, fill));
@@ -83,6 +96,7 @@ absl::Status ShardStore::Add(std::unique_ptr<Shard> shard) {
   RETURN_IF_ERROR(CheckNew(shard->spec()));
   auto entry = std::make_shared<Entry>();
   entry->shard = std::move(shard);
+  entry->applied_before = entry->shard->applied();
   const ShardId id = entry->shard->spec().id();
   shards_.emplace(id, std::move(entry));
   return absl::OkStatus();
@@ -92,11 +106,15 @@ void ShardStore::Put(std::unique_ptr<Shard> shard, checkpoint::Ledger ledger, in
                      int64_t pushed, FetchedNumbers fetched) {
   auto entry = std::make_shared<Entry>();
   entry->fetched = std::move(fetched);
-  entry->pulled = pulled;
-  entry->pushed = pushed;
+  entry->pulled = entry->pulled_before = pulled;
+  entry->pushed = entry->pushed_before = pushed;
   entry->shard = std::move(shard);
+  entry->applied_before = entry->shard->applied();
   entry->ledger = std::move(ledger);
   const ShardId id = entry->shard->id();
+  if (const auto old = shards_.find(id); old != shards_.end()) {
+    done_before_.Add(old->second->DoneHere());
+  }
   shards_[id] = std::move(entry);
 }
 
@@ -110,8 +128,19 @@ absl::Status ShardStore::CheckNew(const proto::ShardSpec& spec) const {
 }
 
 absl::Status ShardStore::Remove(ShardId id) {
-  if (shards_.erase(id) == 1) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("no shard ", id, " here to remove"));
+  const auto found = shards_.find(id);
+  if (found == shards_.end()) {
+    return absl::NotFoundError(absl::StrCat("no shard ", id, " here to remove"));
+  }
+  done_before_.Add(found->second->DoneHere());
+  shards_.erase(found);
+  return absl::OkStatus();
+}
+
+void ShardStore::Clear() {
+  done_before_ = Done();
+  shards_.clear();
+  sync_.Clear();
 }
 
 absl::StatusOr<std::shared_ptr<ShardStore::Entry>> ShardStore::FindEntry(ShardId id) const {
@@ -255,6 +284,12 @@ std::vector<ShardStats> ShardStore::Stats() const {
                      hash == nullptr ? 0 : hash->waiting(), entry.staleness});
   }
   return stats;
+}
+
+WorkDone ShardStore::Done() const {
+  WorkDone done = done_before_;
+  for (const auto& [id, entry] : shards_) done.Add(entry->DoneHere());
+  return done;
 }
 
 absl::StatusOr<std::shared_ptr<ShardStore::Entry>> SegmentTransaction::FindEntry(ShardId id) const {

@@ -41,6 +41,17 @@ struct ShardStats {
   StalenessCounts staleness;  // of gradients that this store applied
 };
 
+// What a store has done, whatever became of its shards since: numbers that only grow.
+struct WorkDone {
+  int64_t updates = 0;     // segments applied
+  int64_t duplicates = 0;  // segments dropped
+  int64_t pulled = 0;      // rows gathered, and rows in updates
+  int64_t pushed = 0;
+  StalenessCounts staleness;
+
+  void Add(const WorkDone& other);
+};
+
 // The step of a closure that updates are of. No member has a default: with a seed that was
 // forgotten, all closures would draw alike.
 struct ClosureStep {
@@ -66,10 +77,7 @@ class ShardStore {
            int64_t pushed = 0, FetchedNumbers fetched = {});
   // Errors: NotFound.
   absl::Status Remove(ShardId id);
-  void Clear() {
-    shards_.clear();
-    sync_.Clear();
-  }
+  void Clear();
 
   // Owned by the store, valid until the shard is removed. Errors: NotFound.
   absl::StatusOr<Shard*> Get(ShardId id) const;
@@ -108,6 +116,7 @@ class ShardStore {
   // By ascending id.
   std::vector<ShardId> Ids() const;
   std::vector<ShardStats> Stats() const;
+  WorkDone Done() const;
 
  private:
   friend class SegmentTransaction;
@@ -116,9 +125,13 @@ class ShardStore {
     checkpoint::Ledger ledger;
     int64_t duplicates = 0;
     int64_t pulled = 0, pushed = 0;
+    // What it had when it came here.
+    int64_t applied_before = 0, pulled_before = 0, pushed_before = 0;
     ReadMarks reads;
     StalenessCounts staleness;
     FetchedNumbers fetched;  // by closures that are not over
+
+    WorkDone DoneHere() const;
   };
 
   absl::Status CheckNew(const proto::ShardSpec& spec) const;
@@ -130,6 +143,7 @@ class ShardStore {
   // Shared, so that a transaction notices when a shard was removed before its commit. The map's
   // order must not be observable: use Ids() to list shards.
   absl::flat_hash_map<ShardId, std::shared_ptr<Entry>> shards_;
+  WorkDone done_before_;  // on shards that are not here any more
   SyncSteps sync_;
 };
 

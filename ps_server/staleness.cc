@@ -24,6 +24,14 @@ void StalenessCounts::AddRows(int64_t all, int64_t changed) {
   rows_changed += changed;
 }
 
+void StalenessCounts::AddAll(const StalenessCounts& other) {
+  for (size_t b = 0; b < counts.size(); ++b) counts[b] += other.counts[b];
+  sum += other.sum;
+  most = std::max(most, other.most);
+  rows += other.rows;
+  rows_changed += other.rows_changed;
+}
+
 void ReadMarks::Note(const ReadStamp& stamp, int64_t applied) {
   const auto [found, is_new] = marks_.try_emplace(stamp.closure, Mark{stamp, {applied, {}}});
   Mark& mark = found->second;

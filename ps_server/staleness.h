@@ -38,6 +38,7 @@ struct StalenessCounts {
   static int BucketOf(int64_t staleness);
   void Add(int64_t staleness);
   void AddRows(int64_t all, int64_t changed);
+  void AddAll(const StalenessCounts& other);
 };
 
 // An attempt of one step of a closure.

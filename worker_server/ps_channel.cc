@@ -236,6 +236,13 @@ void PsChannel::Send(Calls calls) {
   std::shared_ptr<Stream> stream;
   absl::Status closed;
   bool connect = false;
+  uint64_t bytes = 0;
+  for (const auto& [request, done] : calls) {
+    for (const Tensor& t : request.tensors) bytes += t.bytes();
+  }
+  if (options_.traffic != nullptr) {
+    options_.traffic->bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
+  }
   {
     absl::MutexLock lock(&mu_);
     closed = closed_;
@@ -246,9 +253,7 @@ void PsChannel::Send(Calls calls) {
       if (connect) last_connect_ = now;
     }
     ++frames_;
-    for (const auto& [request, done] : calls) {
-      for (const Tensor& t : request.tensors) bytes_sent_ += t.bytes();
-    }
+    bytes_sent_ += bytes;
   }
   if (!closed.ok()) {
     for (auto& [request, done] : calls) done(closed);

@@ -19,6 +19,11 @@
 
 namespace coxswain::worker {
 
+// Payload between a worker and a PS since the worker's process began, whatever became of channels.
+struct PsTraffic {
+  std::atomic<uint64_t> bytes_sent{0}, bytes_received{0};
+};
+
 // Thread-safe. When the stream breaks, the calls under way fail with cause kTaskLost, and the next
 // call tries to connect again (not more often than every 100 ms). The PS's ledger records whether a
 // failed call was applied.
@@ -41,6 +46,8 @@ class PsChannel : public std::enable_shared_from_this<PsChannel> {
     absl::Duration connect_timeout = absl::Seconds(5);
     // Checked four times in this period, so the actual timeout may be up to a quarter longer.
     absl::Duration silence_timeout = absl::Seconds(5);
+    std::shared_ptr<PsTraffic> traffic =
+        {};  // what is sent and received counts there; null: nowhere
   };
   using Done = FrameDone;
   using Ready = absl::AnyInvocable<void(absl::Status)>;

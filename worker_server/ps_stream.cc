@@ -153,6 +153,9 @@ void PsChannel::Stream::Break(absl::Status reason) {
 
 void PsChannel::Stream::OnMessage(net::Message message) {
   heard_.store(true, std::memory_order_relaxed);
+  if (options_.traffic != nullptr) {
+    options_.traffic->bytes_received.fetch_add(message.payload_bytes(), std::memory_order_relaxed);
+  }
   if (message.type == static_cast<uint16_t>(net::MessageType::kHelloReply)) {
     OnHelloReply(message);
     return;

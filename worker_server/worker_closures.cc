@@ -1,4 +1,5 @@
 // How a worker runs and ends closures.
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -102,9 +103,11 @@ void WorkerService::Launch(function::ClosureRequest request,
     if (connection != nullptr) connection->Send(function::EncodeProgress(std::move(reply)));
   };
   options.done = [this, connection = coordinator_, key, plan = plan->second,
+                  first_step = request.first_step,
                   token = std::move(token)](function::ClosureReply reply) mutable {
     env()->FaultPoint("worker.closure.done");
     ++closures_run_;  // before anybody hears that it is done, and asks
+    ended_.Count(reply.status, reply.steps_done - std::min(first_step, reply.steps_done));
     if (connection != nullptr) SendDone(connection.get(), *plan, std::move(reply));
     loop()->Post([this, key, token = std::move(token)] { running_.erase(key); });
   };

@@ -190,6 +190,9 @@ void WorkerService::SetUp(const proto::SetupWorker& setup, Reply reply) {
     options.worker = this->options().task;
     options.worker_incarnation = incarnation();
     options.compute_threads = env()->pool()->threads();
+    std::shared_ptr<PsTraffic>& traffic = traffic_[p];
+    if (traffic == nullptr) traffic = std::make_shared<PsTraffic>();
+    options.traffic = traffic;
     const size_t at = static_cast<size_t>(p);
     if (!setup.new_streams() && at < old.size() && old[at] != nullptr &&
         SameEnd(old[at]->options(), options)) {
@@ -422,6 +425,22 @@ void WorkerService::FillStatus(proto::TaskStatus* status) {
   if (const device::DeviceSet* const devices = options().devices.get(); devices != nullptr) {
     for (int i = 0; i < devices->size(); ++i) status->add_gpus(devices->device(i)->name());
   }
+}
+
+void WorkerService::SendMetrics(proto::TaskStatus status, const MetricsDone& done) {
+  FillStatus(&status);
+  WorkerReading reading;
+  reading.ended = &ended_;
+  reading.running = running_.size();
+  for (const auto& [ps, traffic] : traffic_) {
+    reading.traffic[ps] = {traffic->bytes_sent.load(), traffic->bytes_received.load()};
+  }
+  if (const device::DeviceSet* const devices = options().devices.get(); devices != nullptr) {
+    for (int i = 0; i < devices->size(); ++i) {
+      reading.gpus.push_back({devices->device(i)->name(), devices->device(i)->memory_bytes()});
+    }
+  }
+  done(WorkerFamilies(MetricsPrefix(), status, reading));
 }
 
 }  // namespace coxswain::worker

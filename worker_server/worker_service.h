@@ -14,6 +14,7 @@
 #include "runtime/cluster/pending_tasks.h"
 #include "worker_server/execution.h"
 #include "worker_server/index_parts.h"
+#include "worker_server/worker_metrics.h"
 
 namespace coxswain::worker {
 
@@ -31,6 +32,7 @@ class WorkerService final : public cluster::Daemon {
   void OnControl(const proto::ControlRequest& request, net::Message message, Reply reply) override;
   void OnData(Peer* peer, net::Message message) override;
   void FillStatus(proto::TaskStatus* status) override;
+  void SendMetrics(proto::TaskStatus status, const MetricsDone& done) override;
 
  private:
   struct LoadedDataset {
@@ -102,6 +104,8 @@ class WorkerService final : public cluster::Daemon {
   uint64_t last_load_ = 0;  // of a data set or of values
   uint64_t last_launch_ = 0;
   std::atomic<uint64_t> closures_run_{0};  // counted on any thread
+  AttemptsEnded ended_;
+  std::map<int, std::shared_ptr<PsTraffic>> traffic_;  // by PS; of all sessions
   std::atomic<bool> device_lost_{false};
 
   cluster::PendingTasks tasks_;  // work on the pool that refers to this object

@@ -5,13 +5,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/base/version.h"
 #include "runtime/cluster/control.h"
+#include "runtime/cluster/daemon_metrics.h"
 #include "runtime/env/this_process.h"
 
 namespace coxswain::cluster {
@@ -423,6 +426,34 @@ proto::TaskStatus Daemon::MakeStatus() {
   status.set_uptime_seconds(absl::ToDoubleSeconds(env_->Monotonic() - started_));
   status.set_cpu_seconds(env::ProcessCpuSeconds());
   return status;
+}
+
+std::string Daemon::MetricsPrefix() const { return absl::StrCat("coxswain_", options_.job); }
+
+metrics::Families Daemon::CollectMetrics(absl::Duration most) {
+  struct Answer {
+    absl::Notification there;
+    metrics::Families families;
+  };
+  const auto answer = std::make_shared<Answer>();  // outlives a wait that gave up
+  loop_->Post([this, answer] {
+    SendMetrics(MakeStatus(), [answer](metrics::Families families) {
+      answer->families = std::move(families);
+      answer->there.Notify();
+    });
+  });
+  metrics::Families all = TaskInfo(MetricsPrefix(), options_.task);
+  if (!answer->there.WaitForNotificationWithTimeout(most)) return all;
+  all.insert(all.end(), std::make_move_iterator(answer->families.begin()),
+             std::make_move_iterator(answer->families.end()));
+  return all;
+}
+
+void Daemon::SendMetrics(proto::TaskStatus status, const MetricsDone& done) {
+  FillStatus(&status);
+  metrics::Families families;
+  AddTaskFamilies(MetricsPrefix(), status, &families);
+  done(std::move(families));
 }
 
 void Daemon::SendStatus(const proto::StatusQuery&, proto::TaskStatus status, const Reply& reply) {

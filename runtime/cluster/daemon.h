@@ -17,6 +17,7 @@
 #include "runtime/cluster/session_gate.h"
 #include "runtime/env/env.h"
 #include "runtime/env/roots.h"
+#include "runtime/metrics/family.h"
 #include "runtime/net/message_type.h"
 #include "runtime/net/transport.h"
 #include "runtime/trace/recorder.h"
@@ -72,6 +73,10 @@ class Daemon {
   std::string address() const;
   Incarnation incarnation() const { return incarnation_; }
 
+  // For Prometheus. Asks the loop, and waits for it for at most `most`: then only what is known
+  // without it. On any thread but those of a loop. Thread-safe.
+  metrics::Families CollectMetrics(absl::Duration most);
+
  protected:
   // One connection to this daemon. `connection` may be used on any thread.
   struct Peer {
@@ -117,6 +122,10 @@ class Daemon {
   // For a daemon that must ask elsewhere for some of it: fills in the status, and replies.
   virtual void SendStatus(const proto::StatusQuery& query, proto::TaskStatus status,
                           const Reply& reply);
+  // What Prometheus is told beside TaskInfo, of a status that is filled in as for SendStatus. Calls
+  // `done` at most once, on any thread.
+  using MetricsDone = std::function<void(metrics::Families families)>;
+  virtual void SendMetrics(proto::TaskStatus status, const MetricsDone& done);
 
   static void ReplyStatus(const Reply& reply, const absl::Status& status);
   // Whether a worker said hello in this session, and its coordinator has begun to use it.
@@ -130,6 +139,8 @@ class Daemon {
   const SessionGate& gate() const { return gate_; }
   const DaemonOptions& options() const { return options_; }
   std::string TaskName() const;
+  // Of this daemon's families: "coxswain_ps".
+  std::string MetricsPrefix() const;
   net::Transport* transport() { return transport_; }
   trace::TraceRecorder* trace() { return &trace_; }
   uint64_t frames_received_ = 0, bytes_received_ = 0, bytes_sent_ = 0;

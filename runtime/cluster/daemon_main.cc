@@ -27,6 +27,7 @@
 #include "runtime/device/open_devices.h"
 #include "runtime/env/process_limits.h"
 #include "runtime/env/roots.h"
+#include "runtime/metrics/metrics_endpoint.h"
 #include "runtime/net/address.h"
 #include "runtime/net/credentials.h"
 
@@ -38,6 +39,8 @@ constexpr int kCannotListen = 4;
 constexpr int kDeviceLostCode = 5;
 // Below this share of free memory, the state of a silent coordinator is dropped.
 constexpr double kLittleMemory = 0.05;
+// A scrape waits for the daemon's loop no longer than this.
+constexpr absl::Duration kMostWait = absl::Seconds(1);
 // The time for an orderly end.
 constexpr absl::Duration kEndTime = absl::Seconds(2);
 
@@ -54,6 +57,7 @@ struct Flags {
   int secret_fd = -1;
   net::TlsOptions tls;
   std::vector<std::string> roots;
+  std::string metrics;  // an address; empty: none
   bool exit_with_parent = false;
   int end_seconds = 20;
   uint64_t incarnation = 0;  // a plain number, as CLI11 requires
@@ -265,6 +269,10 @@ void AddFlags(const std::string& job, CLI::App* app, Flags* flags) {
   app->add_option("--local-socket", flags->local_socket,
                   "instead of a port, listen on a socket of this name, for processes of this user "
                   "on this machine only");
+  app->add_option(
+      std::string(metrics::kFlag), flags->metrics,
+      "for Prometheus: answer GET /metrics at this HOST:PORT, to whoever can reach it; "
+      "port 0 picks a free one and prints it, see docs/monitoring.md (default: do not)");
   if (job == "ps") {
     app->add_option(
            "--end-seconds", flags->end_seconds,
@@ -332,6 +340,16 @@ absl::Status AddDevices(const Flags& flags, env::Env* env, DaemonOptions* option
   return device::CheckGpusThere(flags.gpus);
 }
 
+// Null: none is wanted.
+absl::StatusOr<std::unique_ptr<metrics::MetricsEndpoint>> ListenForScrapes(const Flags& flags,
+                                                                           Daemon* daemon) {
+  if (flags.metrics.empty()) return nullptr;
+  ASSIGN_OR_RETURN(auto endpoint, metrics::MetricsEndpoint::Listen(flags.metrics, [daemon] {
+                     return daemon->CollectMetrics(kMostWait);
+                   }));
+  return endpoint;
+}
+
 // Until a signal comes. Returns the exit code.
 int Serve(const std::string& job, const Flags& flags, Settings settings, const sigset_t& signals,
           const DaemonFactory& factory) {
@@ -357,11 +375,20 @@ int Serve(const std::string& job, const Flags& flags, Settings settings, const s
   auto transport = net::NewClusterTransport({std::move(settings.secret), std::move(settings.tls)});
   auto daemon = factory(env.get(), transport.get(), options);
   if (absl::Status s = daemon->Start(); !s.ok()) return Complain(s, kCannotListen);
+  auto endpoint = ListenForScrapes(flags, daemon.get());
+  if (!endpoint.ok()) {
+    const bool usage = absl::IsInvalidArgument(endpoint.status());
+    return Complain(endpoint.status(), usage ? kUsageError : kCannotListen);
+  }
   std::printf("listening on %s\n", daemon->address().c_str());
+  if (*endpoint != nullptr) {
+    std::printf("metrics on http://%s/metrics\n", (*endpoint)->address().c_str());
+  }
   std::fflush(stdout);
   const int signal_number = WaitForSignal(signals, &watch);
   LogInfo("ending on signal ", signal_number);
   if (job == "ps") AwaitLetGo(daemon.get(), env.get(), signals, absl::Seconds(flags.end_seconds));
+  endpoint->reset();  // it asks the daemon
   BoundTheEnd(signals);
   auto told = std::make_shared<absl::Notification>();
   daemon->Terminate([told] { told->Notify(); });

@@ -412,6 +412,7 @@ class PsDaemon {
 
   std::string address() const { return service_->address(); }
   Incarnation incarnation() const { return service_->incarnation(); }
+  ps::PsService* service() { return service_.get(); }
   net::Transport* transport() { return transport_.get(); }
 
   // Ends the daemon; what is on its pool must have been run.

@@ -12,6 +12,7 @@
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
 #include "tests/testing/fake_tasks.h"
+#include "tests/testing/families.h"
 #include "tests/testing/forwarding.h"
 #include "tests/testing/registry.h"
 #include "tests/testing/slow_file.h"
@@ -144,6 +145,37 @@ TEST_CASE("a worker tells each PS its generation, and has no channel to an absen
   CHECK(CauseOf(lost.status) == ErrorCause::kTaskLost);
   CHECK(TaskOf(lost.status) == "/job:ps/task:1");
   CHECK(w.ps1.hellos.empty());
+}
+
+TEST_CASE("a worker's counters go on when it is set up anew and when its session ends",
+          "[worker]") {
+  World w;
+  const auto collect = [&] { return w.worker.CollectMetrics(absl::Seconds(60)); };
+  uint64_t sent = 0;
+  for (ClosureId closure = 1; closure <= 3; ++closure) {
+    auto set_up = World::SetUp(static_cast<Generation>(closure), 11, 12);
+    set_up.mutable_setup_worker()->set_new_streams(true);
+    w.coordinator->Must(set_up);
+    w.coordinator->Must(Plan(1, 0));
+    w.coordinator->Run(Closure(closure, 1));
+    AnswerRows(w.ps0.frames.Take("a frame"), 2);
+    REQUIRE(w.coordinator->TakeDone().status.ok());
+    const metrics::Families families = collect();
+    CHECK(ValueOf(families, "coxswain_worker_closures_total", "completed") == closure);
+    CHECK(ValueOf(families, "coxswain_worker_steps_total") == closure);
+    const double now = ValueOf(families, "coxswain_worker_ps_sent_bytes_total", "0");
+    CHECK(now > static_cast<double>(sent));
+    sent = static_cast<uint64_t>(now);
+    CHECK(ValueOf(families, "coxswain_worker_ps_received_bytes_total", "0") >= 8.0 * closure);
+    CHECK(ValueOf(families, "coxswain_worker_session_held") == 1);
+  }
+  proto::ControlRequest end;
+  end.mutable_end_session();
+  w.coordinator->Must(end);
+  const metrics::Families after = collect();
+  CHECK(ValueOf(after, "coxswain_worker_closures_total", "completed") == 3);
+  CHECK(ValueOf(after, "coxswain_worker_ps_sent_bytes_total", "0") == static_cast<double>(sent));
+  CHECK(ValueOf(after, "coxswain_worker_session_held") == 0);
 }
 
 TEST_CASE("a worker without any PS is set up at once", "[worker]") {
