@@ -41,6 +41,7 @@ struct TrainFlags {
   bool model_slots = false;           // the model is saved with the slots of optimizers
   std::string trace;                  // a file for a trace of all tasks; empty: none
   std::string tensorboard;            // a directory for summaries; empty: none
+  std::string metrics;                // the address of an endpoint for Prometheus; empty: none
 };
 int Train(const TrainFlags& flags);
 

@@ -28,6 +28,7 @@
 #include "coordinator/cli/saved_flags.h"
 #include "coordinator/cli/summaries.h"
 #include "coordinator/cli/trace_session.h"
+#include "coordinator/cli/train_metrics.h"
 #include "coordinator/job/changed_keys.h"
 #include "coordinator/model/initial_rows.h"
 #include "coordinator/model/model_directory.h"
@@ -196,6 +197,7 @@ std::string ResumeCommand(const TrainFlags& flags) {
   if (flags.checkpoint_every) add("--checkpoint-every", absl::StrCat(*flags.checkpoint_every));
   add("--report", flags.report);
   add("--tensorboard", flags.tensorboard);
+  add("--metrics", flags.metrics);
   add("--model-dir", flags.model_dir);
   add("--init-from", flags.init_from);
   for (const std::string& entry : flags.init_map) add("--init-map", entry);
@@ -502,6 +504,7 @@ absl::Status Deliver(const TrainFlags& flags, const Given& given, const runner::
 absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Display* display,
                          bool* resumable) {
   ASSIGN_OR_RETURN(job::JobSpec job, ReadJob(flags.job, flags.overrides));
+  ASSIGN_OR_RETURN(const TrainMetrics metrics, TrainMetrics::Listen(flags, job.name));
   job.dataset.set_example_ids(flags.count_visits);
   const auto names = model::NameMap::Parse(flags.init_map);
   if (!names.ok()) {
@@ -528,6 +531,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
     if (e.kind == ClusterEvent::Kind::kCheckpoint) inputs->CheckpointWritten();
     display->ShowEvent(e);
   };
+  metrics.Follow(&options);
   display->set_log_every(job.train.log_every);
   ClusterReload reload(flags.where.cluster_file, [display](const std::string& text) {
     display->Clear();
@@ -536,6 +540,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   auto opened = OpenCluster(flags.where, std::move(config), std::move(options), &reload);
   if (!opened.ok()) return AsUsersMistake(opened.status());
   const Cluster cluster = *std::move(opened);
+  const TrainMetrics::Watch watch = metrics.WatchCluster(cluster);
   RETURN_IF_ERROR(FindAgain(flags, checkpoints.get()));
   TellChanges(flags, given.job_text, checkpoints.get());
   std::unique_ptr<TraceSession> trace;
@@ -546,8 +551,9 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
     display->Clear();
     std::fprintf(stderr, "%s\n", warning.c_str());
   });
-  runner::JobRunner runner(cluster, job, MakeRunEvents(job, display, &summaries, inputs),
-                           checkpoints.get());
+  runner::RunEvents events = MakeRunEvents(job, display, &summaries, inputs);
+  metrics.Follow(&events);
+  runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
   runner.InitFrom({flags.init_from, *names, flags.init_slots != "none"});
   std::atomic<bool> trains = false;
   InterruptScope interrupts([&runner, &trains] {
@@ -555,6 +561,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
     if (!trains) data::EndStoreCalls();  // what runs in training is done first
   });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
+  metrics.Follow(runner.tracker());
   NoteTestPart(job);
   RETURN_IF_ERROR(CheckHeldOut(flags, given, runner));
   trains = true;

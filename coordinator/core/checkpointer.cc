@@ -250,7 +250,8 @@ void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) 
   if (status.ok()) {
     ++stats_.written;
     stats_.bytes += run->manifest.written_bytes();
-    stats_.seconds += absl::ToDoubleSeconds(env_->Monotonic() - run->start);
+    last_ = {env_->Now(), absl::ToDoubleSeconds(env_->Monotonic() - run->start)};
+    stats_.seconds += last_.seconds;
     stats_.stall_seconds += run->stall_seconds;
     OnPool(
         [files = env_->files(), directory = options_.directory, keep = options_.keep,

@@ -104,6 +104,12 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
                     std::function<void(absl::Status)> then);
   const CheckpointOptions& options() const { return options_; }
   const CheckpointStats& stats() const { return stats_; }
+  // Of the last one that was written.
+  struct Written {
+    absl::Time at;       // on the wall clock
+    double seconds = 0;  // that it took
+  };
+  const Written& last() const { return last_; }
 
  private:
   struct Run;
@@ -133,6 +139,7 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   std::shared_ptr<Run> run_;
   std::vector<DoneFn> waiting_;
   CheckpointStats stats_;
+  Written last_;
 };
 
 }  // namespace coxswain::core

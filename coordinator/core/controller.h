@@ -10,11 +10,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "coordinator/core/checkpoints.h"
 #include "coordinator/core/closure.h"
 #include "coordinator/core/closure_table.h"
@@ -196,7 +198,16 @@ class Controller {
     DispatcherStats closures;
     FailureStats failures;
     CheckpointStats checkpoints;
-    int64_t open = 0;  // closures that are not over, including those that run again
+    int64_t open = 0;                 // closures that are not over, including those that run again
+    int64_t running = 0, queued = 0;  // of these
+    int ps_ready = 0;
+    // The newest checkpoint that this session has written, if it has written any.
+    struct LastCheckpoint {
+      int64_t steps = 0;  // of training
+      absl::Time at;
+      double seconds = 0;  // that it took
+    };
+    std::optional<LastCheckpoint> last_checkpoint;
     int workers_ready = 0;
     int workers = 0;
     std::string waiting_for;  // empty: closures can run

@@ -94,10 +94,19 @@ void Controller::GetStats(std::function<void(Stats)> done) {
     stats.closures = closures_.stats();
     stats.failures = failures_.stats();
     stats.failures.closures_rerun = static_cast<int64_t>(stats.closures.rerun);
-    if (checkpoints_.writer() != nullptr) stats.checkpoints = checkpoints_.writer()->stats();
+    if (const Checkpointer* const writer = checkpoints_.writer(); writer != nullptr) {
+      stats.checkpoints = writer->stats();
+      if (writer->stats().written > 0 && !checkpoints_.points().empty()) {
+        stats.last_checkpoint = {checkpoints_.points().newest().steps, writer->last().at,
+                                 writer->last().seconds};
+      }
+    }
     stats.checkpoints.shards_moved = moves_.shards();
     stats.checkpoints.move_seconds = moves_.seconds();
     stats.open = closures_.open();
+    stats.running = closures_.running();
+    stats.queued = stats.open - stats.running;
+    for (const int ps : tasks_.PsThere()) stats.ps_ready += recovery_.IsLost(ps) ? 0 : 1;
     stats.workers_ready = closures_.workers();
     stats.workers = static_cast<int>(tasks_.workers().size());
     stats.waiting_for = WaitingFor();

@@ -163,6 +163,8 @@ class JobRunner {
 
   void Interrupt();
 
+  // After Prepare: follows the training, and may outlive the runner.
+  std::shared_ptr<const RunTracker> tracker() const { return tracker_; }
   ParameterServerStrategy* strategy() { return &strategy_; }
   const data::Dataset& data() const { return dataset_.data(); }
   const job::JobSpec& job() const { return job_; }

@@ -4,6 +4,7 @@
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
 #include "runtime/env/process_limits.h"
+#include "runtime/metrics/metrics_endpoint.h"
 
 namespace coxswain::cli {
 
@@ -38,11 +39,19 @@ void AddTrainCommand(CLI::App& app, Run* run) {
                     "write a trace of what coordinator, workers and parameter servers do to this "
                     "file, for ui.perfetto.dev or chrome://tracing, see docs/performance.md")
           ->type_name("FILE");
+  CLI::Option* const metrics =
+      c->add_option(std::string(metrics::kFlag), flags->metrics,
+                    "for Prometheus: answer GET /metrics with what this coordinator knows of the "
+                    "job, to whoever can reach this address; port 0 picks a free one and prints "
+                    "it, see docs/monitoring.md. Daemons have their own --metrics; those of "
+                    "--local have none")
+          ->type_name("HOST:PORT");
   c->add_option("--chaos", flags->chaos,
                 "with --local: kill, stop and terminate the job's tasks and its coordinator by "
                 "this schedule, and check the result, see docs/chaos.md")
       ->type_name("CHAOS.yaml")
-      ->excludes(trace);
+      ->excludes(trace)
+      ->excludes(metrics);
   c->add_flag("--count-visits", flags->count_visits,
               "count how often training uses each example, in a table of its own, for the report");
 }
