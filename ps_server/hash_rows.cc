@@ -165,6 +165,8 @@ void HashRows::FindOrMake(const int64_t* ids, int64_t n, int64_t* places,
 void HashRows::Begin(const NewRow& row) {
   set_id(row.place, row.id);
   set_count(row.place, 0);
+  // What a place is freed by has not changed the row that is made there later.
+  Store<int64_t>(touched_, row.place, 0);
 }
 
 void HashRows::Use(const int64_t* places, int64_t n, int64_t number) {

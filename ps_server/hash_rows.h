@@ -86,7 +86,8 @@ class HashRows {
                    int64_t* places, std::vector<NewRow>* made);
   // The same, but all ids get a row.
   void FindOrMake(const int64_t* ids, int64_t n, int64_t* places, std::vector<NewRow>* made);
-  // Sets the id and the count of a new row.
+  // Sets the id and the count of a new row, which no update has touched: the one that makes it is
+  // to touch it.
   void Begin(const NewRow& row);
   // Marks these places as used by the shard's `number`-th update.
   void Use(const int64_t* places, int64_t n, int64_t number);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <string>
@@ -240,6 +241,49 @@ TEST_CASE("hash table: rows that no update has touched for ttl_seconds go, by th
   // After a long break all is old but what is updated now.
   Step(shard.get(), {5}, {1, 0, now + 1000});
   CHECK(IdsIn(*shard) == std::set<int64_t>{5});
+}
+
+std::vector<int64_t> IdsFrom(int64_t begin, int64_t n) {
+  std::vector<int64_t> ids(static_cast<size_t>(n));
+  std::iota(ids.begin(), ids.end(), begin);
+  return ids;
+}
+
+TEST_CASE("hash table: a row that is made has not changed before, also in a place that was free") {
+  const std::string optimizer = GENERATE("adagrad", "adam");
+  CAPTURE(optimizer);
+  proto::HashTableSpec spec;
+  spec.set_max_rows(100);
+  auto shard = MakeHash(2, spec, optimizer);
+  const auto late = [&](const std::vector<int64_t>& ids) {
+    Tensor ones(DType::kF32, Shape{static_cast<int64_t>(ids.size()), 2});
+    std::fill_n(ones.mutable_data<float>(), ones.num_elements(), 1.0f);
+    const graph::Update update = UpdateOf(Kind::kSparse, 1, ones, Ids(ids));
+    const graph::Update* const one = &update;
+    REQUIRE(shard->Reserve(ones.dim(0)).ok());
+    return shard->ApplySegment(absl::MakeConstSpan(&one, 1),
+                               {1, 0, 0.0, std::min<int64_t>(5, shard->applied())});
+  };
+  for (int64_t step = 0; step < 50; ++step) {
+    const Shard::NamedRows rows = late(IdsFrom(step * 20, 20));
+    CHECK(rows.all == 20);
+    CHECK(rows.changed == 0);
+  }
+  CHECK(shard->hash()->evicted() > 800);
+  CHECK(late({999}).changed == 1);
+  // A checkpoint of the changes has all rows that were made.
+  std::vector<int64_t> touched;
+  const int64_t before = shard->applied();
+  const Shard::NamedRows rows = late(IdsFrom(5000, 20));
+  REQUIRE(rows.all == 20);
+  const auto snapshot = shard->Snapshot();
+  REQUIRE(snapshot->FindTouched(0, shard->rows(), before, &touched).ok());
+  std::set<int64_t> found;
+  for (const int64_t place : touched) {
+    if (!shard->hash()->IsFree(place)) found.insert(shard->hash()->id(place));
+  }
+  for (int64_t id = 5000; id < 5020; ++id)
+    CHECK(found.contains(id) == (IdsIn(*shard).contains(id)));
 }
 
 // Exactly the ids of the last updates, most recent first.
