@@ -8,10 +8,16 @@
 namespace coxswain::ps {
 namespace {
 
-constexpr int64_t kSample = 16;    // rows of which the one goes that is least worth keeping
-constexpr int64_t kMinSweep = 64;  // places looked at for expired rows with each update ...
+constexpr int64_t kSample = 16;  // rows of which the one goes that is least worth keeping
+// Places looked at for expired rows with each update: so many that all have their turn within this
+// share of a life, at least a few, and at most as many as cause no long pause. They may be twice as
+// many as the update names, which is work of the same order: else the rows that updates make could
+// be more than are looked at, and a table grow without a bound.
+constexpr double kTurnsPerLife = 8;
+constexpr int64_t kMinSweep = 64;
 constexpr int64_t kMaxSweep = 1 << 14;
-constexpr double kMarksPerLife = 64;  // how exactly ttl_seconds is kept
+constexpr int64_t kSweptPerId = 2;
+constexpr double kMarksPerLife = 64;  // how exactly ttl_seconds are counted
 
 }  // namespace
 
@@ -31,17 +37,17 @@ double HashRows::Age(double seconds) {
   const double since = seconds - last_update_.value_or(seconds);
   if (since >= 0) last_update_ = seconds;
   age_ += std::max(0.0, since);
-  return age_;
+  return std::max(0.0, since);
 }
 
 // What was used up to a mark's update was used at its time at the latest.
-void HashRows::NoteTime(int64_t number, double age) {
+void HashRows::NoteTime(int64_t number) {
   const double life = spec_.ttl_seconds();
-  if (!marks_.empty() && age < marks_.back().age + life / kMarksPerLife) return;
-  marks_.push_back({age, number});
+  if (!marks_.empty() && age_ < marks_.back().age + life / kMarksPerLife) return;
+  marks_.push_back({age_, number});
   // Of those that are too old the last is enough.
-  const auto young =
-      std::find_if(marks_.begin(), marks_.end(), [&](const Mark& m) { return m.age > age - life; });
+  const auto young = std::find_if(marks_.begin(), marks_.end(),
+                                  [&](const Mark& m) { return m.age > age_ - life; });
   if (young - marks_.begin() > 1) marks_.erase(marks_.begin(), young - 1);
 }
 
@@ -73,16 +79,29 @@ int64_t HashRows::PickVictim() {
   return victim;
 }
 
+int64_t HashRows::PlacesToSweep(double seconds, int64_t n) const {
+  double lives = 0;  // since the last update
+  if (spec_.ttl_steps() > 0) lives = 1 / static_cast<double>(spec_.ttl_steps());
+  if (spec_.ttl_seconds() > 0) lives = std::max(lives, seconds / spec_.ttl_seconds());
+  const int64_t by_ids = kSweptPerId * n;
+  const int64_t most = std::min(places_, std::max(kMaxSweep, by_ids));
+  // Compared before it is rounded: after a long rest it may be more than there are numbers.
+  const double even = kTurnsPerLife * lives * static_cast<double>(places_);
+  if (even >= static_cast<double>(most)) return most;
+  return std::min(most, std::max({static_cast<int64_t>(even), by_ids, kMinSweep}));
+}
+
 void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
                      absl::FunctionRef<void(int64_t)> before_change) {
   // What else a table keeps is the same in every run of the same steps.
-  if (spec_.ttl_seconds() > 0) NoteTime(number, Age(time.seconds));
+  double seconds = 0;
+  if (spec_.ttl_seconds() > 0) {
+    seconds = Age(time.seconds);
+    NoteTime(number);
+  }
   const int64_t expired = ExpiredUpTo(number);
   if (expired > 0) {
-    // All places within an eighth of a life, if that is not too many at once.
-    const int64_t even = spec_.ttl_steps() > 0 ? 8 * places_ / spec_.ttl_steps() : 0;
-    int64_t left = std::min(places_, std::clamp(std::max(even, 2 * n), kMinSweep, kMaxSweep));
-    for (; left > 0; --left) {
+    for (int64_t left = PlacesToSweep(seconds, n); left > 0; --left) {
       if (hand_ >= places_) hand_ = 0;
       const int64_t place = hand_++;
       if (IsFree(place) || used(place) > expired) continue;

@@ -95,8 +95,8 @@ class HashRows {
   void Count(const int64_t* places, int64_t n, int64_t number);
 
   // Evicts rows after the `number`-th update, which named `n` ids: those that have not been updated
-  // for too long, and those above the limit. Examines a bounded number of rows. Before a place
-  // changes, `before_change` is called with it.
+  // for too long, and those above the limit. For the former it examines a bounded number of places,
+  // in turn. Before a place changes, `before_change` is called with it.
   void Evict(int64_t number, const UpdateTime& time, int64_t n,
              absl::FunctionRef<void(int64_t)> before_change);
 
@@ -121,9 +121,13 @@ class HashRows {
   void Release(int64_t place, int64_t number);
   // Rows whose last update is this one or an earlier one have expired; 0: none.
   int64_t ExpiredUpTo(int64_t number) const;
-  // How old the table is now, in seconds in which some parameter server had it.
+  // Makes the table as old as it is now, in seconds in which some parameter server had it. Returns
+  // by how many.
   double Age(double seconds);
-  void NoteTime(int64_t number, double age);
+  void NoteTime(int64_t number);
+  // How many places to look at for expired rows, `seconds` after the last update, with one that
+  // names `n` ids.
+  int64_t PlacesToSweep(double seconds, int64_t n) const;
   int64_t PickVictim();
   absl::Status RestoreFreeList(const proto::HashTableState& state);
 

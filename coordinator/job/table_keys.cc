@@ -24,12 +24,13 @@ constexpr SchemaKey kHashTableKeys[] = {
         .Max(1),
     Field<proto::HashTableSpec>(
         kInt, "ttl_steps", "0",
-        "number of steps without an update after which a row is evicted; 0: never")
+        "number of steps without an update after which a row is evicted, when its turn comes; 0: "
+        "never")
         .Min(0)
         .Max(kMostSteps),
     Field<proto::HashTableSpec>(
         kReal, "ttl_seconds", "0",
-        "as `ttl_steps`, in seconds, accurate to 1/64 of them; the time between writing and "
+        "as `ttl_steps`, in seconds, rounded up by at most 1/64; the time between writing and "
         "restoring a checkpoint, such as before `--resume`, does not count; 0: never")
         .Min(0),
     Field<proto::HashTableSpec>(

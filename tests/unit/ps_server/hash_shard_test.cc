@@ -249,6 +249,44 @@ std::vector<int64_t> IdsFrom(int64_t begin, int64_t n) {
   return ids;
 }
 
+TEST_CASE("hash table: with ttl_steps it is bounded, however many new ids each update brings") {
+  constexpr int64_t kTtl = 3, kNew = 30'000;  // more than an update looks at else
+  proto::HashTableSpec spec;
+  spec.set_ttl_steps(kTtl);
+  auto shard = MakeHash(1, spec);
+  for (int64_t step = 0; step < 40; ++step) Step(shard.get(), IdsFrom(step * kNew, kNew));
+  CHECK(shard->hash()->rows() <= (2 * kTtl + 2) * kNew);
+  CHECK(shard->rows() <= (2 * kTtl + 2) * kNew);
+}
+
+TEST_CASE("hash table: ttl_seconds is kept in a large table whose updates name few ids") {
+  constexpr int64_t kRows = 300'000;
+  proto::HashTableSpec spec;
+  spec.set_ttl_seconds(600);
+  auto shard = MakeHash(1, spec);
+  double now = 1000;
+  for (int64_t id = 0; id < kRows; id += 10'000) {
+    Step(shard.get(), IdsFrom(id, 10'000), {1, 0, now});
+  }
+  while (now < 1000 + 590) Step(shard.get(), {-1}, {1, 0, now += 1});
+  CHECK(shard->hash()->rows() == kRows + 1);
+  // A sixth of the time later: they are counted in 64ths, and all have had their turn in an eighth.
+  while (now < 1000 + 700) Step(shard.get(), {-1}, {1, 0, now += 1});
+  CHECK(IdsIn(*shard) == std::set<int64_t>{-1});
+}
+
+TEST_CASE("hash table: a long rest does not make one update look at all of a large table") {
+  constexpr int64_t kRows = 60'000;
+  proto::HashTableSpec spec;
+  spec.set_ttl_seconds(100);
+  auto shard = MakeHash(1, spec);
+  Step(shard.get(), IdsFrom(0, kRows), {1, 0, 1000});
+  Step(shard.get(), {-1}, {1, 0, 1e15});
+  CHECK(shard->hash()->evicted() == 1 << 14);
+  for (int i = 0; i < 3; ++i) Step(shard.get(), {-1}, {1, 0, 1e15 + 50 * (i + 1)});
+  CHECK(IdsIn(*shard) == std::set<int64_t>{-1});
+}
+
 TEST_CASE("hash table: a row that is made has not changed before, also in a place that was free") {
   const std::string optimizer = GENERATE("adagrad", "adam");
   CAPTURE(optimizer);
