@@ -13,7 +13,9 @@
 namespace coxswain::ps {
 namespace {
 
-constexpr int64_t kAhead = 12;                        // places whose memory is asked for in advance
+constexpr int64_t kAhead = 12;            // places whose memory is asked for in advance
+constexpr int64_t kCountedAtOnce = 1024;  // so that it takes no memory
+constexpr int64_t kToldForgotten = WaitingIds::kMaxIds / 64;
 constexpr size_t kMostAddresses = size_t{256} << 30;  // of a shard: 512 of them fit into 47 bits
 constexpr size_t kFewestAddresses = size_t{1} << 30;
 
@@ -104,11 +106,19 @@ int64_t HashRows::memory_bytes() const {
 }
 
 absl::Status HashRows::Reserve(int64_t n) {
+  RETURN_IF_ERROR(ReserveRows(n));
+  return ids_wait() ? Named(waiting_.Reserve(n), n) : absl::OkStatus();
+}
+
+absl::Status HashRows::ReserveRows(int64_t n) {
   const auto wanted = static_cast<size_t>(places_ + n);
   absl::Status status = row_storage_.Grow(wanted * row_stride_);
   if (status.ok()) status = side_storage_.Grow(wanted * plan_.side_stride);
   if (status.ok()) status = index_.Reserve(n);
-  if (status.ok() && ids_wait()) status = waiting_.Reserve();
+  return Named(status, n);
+}
+
+absl::Status HashRows::Named(const absl::Status& status, int64_t n) const {
   if (status.ok()) return status;
   return Annotate(status, absl::StrCat("table '", name_, "', shard ", index_of_, " of ", count_of_,
                                        ", ", rows(), " rows and ", n, " more"));
@@ -137,6 +147,7 @@ void HashRows::FindOrAdmit(const int64_t* ids, int64_t n, int64_t number, const 
   COX_CHECK(reserved.ok(), reserved.ToString());
   index_.Advance(n);  // also when no id is new
   index_.FindAll(ids, n, places);
+  const int64_t forgotten = waiting_.forgotten();
   for (int64_t i = 0; i < n; ++i) {
     if (places[i] >= 0) continue;
     places[i] = index_.Find(ids[i]);  // it may have come before in this update
@@ -149,6 +160,16 @@ void HashRows::FindOrAdmit(const int64_t* ids, int64_t n, int64_t number, const 
     index_.Insert(ids[i], places[i]);
     made->push_back({ids[i], places[i]});
   }
+  TellOfForgotten(forgotten);
+}
+
+void HashRows::TellOfForgotten(int64_t forgotten_before) const {
+  if (forgotten_before >= kToldForgotten || waiting_.forgotten() < kToldForgotten) return;
+  LogWarning("table '", name_, "', shard ", index_of_, " of ", count_of_, ": of the ids that wait ",
+             "for their update number ", spec_.min_count(), " (min_count), ", waiting_.forgotten(),
+             " were forgotten and count from zero, because a shard remembers at most ",
+             WaitingIds::kMaxIds,
+             ": a smaller min_count, or more shards, would give more ids rows");
 }
 
 void HashRows::FindOrMake(const int64_t* ids, int64_t n, int64_t* places,

@@ -115,7 +115,12 @@ class HashRows {
 
  private:
   HashRows(const proto::ShardSpec& spec, const PartPlan& plan, RowsIn rows_in);
+  absl::Status ReserveRows(int64_t n);
+  // Says whose error it is, when there was to be room for `n` more.
+  absl::Status Named(const absl::Status& status, int64_t n) const;
   bool Admit(int64_t id, int64_t number, const UpdateTime& time);
+  // Once, when so many ids wait that counts are lost.
+  void TellOfForgotten(int64_t forgotten_before) const;
   int64_t TakePlace();
   // Removes the row, in the shard's `number`-th update.
   void Release(int64_t place, int64_t number);

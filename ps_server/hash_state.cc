@@ -26,14 +26,16 @@ proto::HashTableState HashRows::State() const {
 }
 
 std::vector<Tensor> HashRows::Waiting() const {
-  const std::vector<WaitingIds::Entry> all = waiting_.All();
-  const Shape shape{static_cast<int64_t>(all.size())};
+  const Shape shape{waiting()};
   Tensor ids(DType::kI64, shape), counts(DType::kI32, shape), seen(DType::kI32, shape);
-  for (size_t i = 0; i < all.size(); ++i) {
-    ids.mutable_data<int64_t>()[i] = all[i].id;
-    counts.mutable_data<int32_t>()[i] = static_cast<int32_t>(all[i].count);
-    seen.mutable_data<int32_t>()[i] = static_cast<int32_t>(all[i].seen);
-  }
+  auto* id = ids.mutable_data<int64_t>();
+  auto* count = counts.mutable_data<int32_t>();
+  auto* last = seen.mutable_data<int32_t>();
+  waiting_.ForEach([&](const WaitingIds::Entry& entry) {
+    *id++ = entry.id;
+    *count++ = static_cast<int32_t>(entry.count);
+    *last++ = static_cast<int32_t>(entry.seen);
+  });
   return {std::move(ids), std::move(counts), std::move(seen)};
 }
 
@@ -42,7 +44,7 @@ absl::Status HashRows::Resize(const proto::HashTableState& state) {
     return absl::InvalidArgumentError(
         absl::StrCat("wanted 0 .. ", HashIndex::kMaxRows, " places, found ", state.places()));
   }
-  RETURN_IF_ERROR(Reserve(state.places()));
+  RETURN_IF_ERROR(ReserveRows(state.places()));
   places_ = state.places();
   return absl::OkStatus();
 }
@@ -100,7 +102,7 @@ absl::Status HashRows::Restore(const proto::HashTableState& state,
     const char* first = static_cast<const char*>(waiting[tensor].raw());
     std::memcpy(value, first + static_cast<size_t>(i) * sizeof(*value), sizeof(*value));
   };
-  if (state.waiting() > 0) RETURN_IF_ERROR(waiting_.Reserve());
+  RETURN_IF_ERROR(waiting_.Reserve(state.waiting()));
   for (int64_t i = 0; i < state.waiting(); ++i) {
     WaitingIds::Entry entry;
     load(0, i, &entry.id);

@@ -13,8 +13,9 @@ using enum KeyType;
 
 constexpr SchemaKey kHashTableKeys[] = {
     Field<proto::HashTableSpec>(kInt, "min_count", "1",
-                                "an id gets its row at its `min_count`-th update; until then its "
-                                "gradients are dropped, and it reads as its initial values")
+                                "an id gets its row at its `min_count`-th update, unless too many "
+                                "ids wait for theirs; until then its gradients are dropped, and it "
+                                "reads as its initial values")
         .Min(1)
         .Max(0x7fffffff),
     SchemaKey(kReal, "admission_probability", "1",

@@ -142,7 +142,7 @@ TEST_CASE(
 TEST_CASE(
     "waiting ids: an id is let in with its wanted-th update, not before, and then forgotten") {
   WaitingIds waiting;
-  REQUIRE(waiting.Reserve().ok());
+  REQUIRE(waiting.Reserve(1).ok());
   for (int64_t id = -500; id < 500; ++id) {
     for (int round = 0; round < 2; ++round) {
       CHECK_FALSE(waiting.Count(id, 1, 3, 0));
@@ -158,7 +158,7 @@ TEST_CASE(
 
 TEST_CASE("waiting ids: a count that was not raised for too long starts anew") {
   WaitingIds waiting;
-  REQUIRE(waiting.Reserve().ok());
+  REQUIRE(waiting.Reserve(3).ok());
   CHECK_FALSE(waiting.Count(5, 10, 2, 100));
   CHECK_FALSE(waiting.Count(6, 10, 2, 100));
   CHECK(waiting.Count(5, 110, 2, 100));
@@ -170,27 +170,75 @@ TEST_CASE("waiting ids: a count that was not raised for too long starts anew") {
   CHECK(waiting.Count(7, far + 50, 2, 100));
 }
 
+// As a shard calls it, which has the memory ready before.
+bool CountNext(WaitingIds* waiting, int64_t id, int64_t now, int64_t wanted, int64_t expire = 0) {
+  REQUIRE(waiting->Reserve(1).ok());
+  return waiting->Count(id, now, wanted, expire);
+}
+
+TEST_CASE("waiting ids: no count is lost while as many wait as are promised") {
+  for (const int64_t sets : {1 << 4, 1 << 12, 1 << 14}) {
+    const int64_t ids = WaitingIds::kMostExact / WaitingIds::kSets * sets;
+    WaitingIds waiting(sets);
+    const int64_t empty = waiting.memory_bytes();
+    int64_t let_in = 0;
+    for (int64_t round = 1; round <= 2; ++round) {
+      for (int64_t id = 0; id < ids; ++id) let_in += CountNext(&waiting, id * 7919, round, 3);
+      CHECK(let_in == 0);
+      CHECK(waiting.size() == ids);
+    }
+    CHECK(waiting.memory_bytes() - empty < ids * 24 + sets * 64);
+    for (int64_t id = 0; id < ids; ++id) let_in += CountNext(&waiting, id * 7919, 3, 3);
+    CHECK(let_in == ids);
+    CHECK(waiting.size() == 0);
+    CHECK(waiting.forgotten() == 0);
+    // The memory of those that were let in is used again.
+    const int64_t bytes = waiting.memory_bytes();
+    for (int64_t id = 0; id < ids; ++id) CountNext(&waiting, -1 - id * 7919, 4, 3);
+    CHECK(waiting.memory_bytes() < bytes + bytes / 8);
+  }
+}
+
 TEST_CASE("waiting ids: memory is bounded, the latest are remembered, and a copy goes on alike") {
-  WaitingIds waiting;
-  REQUIRE(waiting.Reserve().ok());
-  constexpr int64_t kIds = 3 * WaitingIds::kMaxIds;
-  for (int64_t id = 0; id < kIds; ++id) REQUIRE_FALSE(waiting.Count(id, id, 2, 0));
-  CHECK(waiting.size() <= WaitingIds::kMaxIds);
-  CHECK(waiting.size() > WaitingIds::kMaxIds * 9 / 10);
-  WaitingIds copy;
-  REQUIRE(copy.Reserve().ok());
+  constexpr int64_t kSets = 1 << 10, kMost = kSets * WaitingIds::kWays, kIds = 3 * kMost;
+  WaitingIds waiting(kSets);
+  for (int64_t id = 0; id < kIds; ++id) REQUIRE_FALSE(CountNext(&waiting, id, id, 2));
+  CHECK(waiting.size() <= kMost);
+  CHECK(waiting.size() > kMost * 9 / 10);
+  CHECK(waiting.forgotten() == kIds - waiting.size());
+  CHECK(waiting.memory_bytes() <= kMost / 7 * 128 + kSets * 5);
+  WaitingIds copy(kSets);
   const std::vector<WaitingIds::Entry> all = waiting.All();
   CHECK(static_cast<int64_t>(all.size()) == waiting.size());
-  // In another order: what is remembered must not depend on it.
-  for (auto entry = all.rbegin(); entry != all.rend(); ++entry) copy.Restore(*entry);
+  REQUIRE(copy.Reserve(waiting.size()).ok());
+  for (const WaitingIds::Entry& entry : all) copy.Restore(entry);
   CHECK(copy.size() == waiting.size());
   int64_t remembered = 0;
-  for (int64_t id = kIds - WaitingIds::kMaxIds / 2; id < kIds; ++id) {
-    const bool known = waiting.Count(id, kIds, 2, 0);
+  for (int64_t id = kIds - kMost / 2; id < kIds; ++id) {
+    const bool known = CountNext(&waiting, id, kIds, 2);
     remembered += known;
-    if (copy.Count(id, kIds, 2, 0) != known) FAIL("the copy differs in id " << id);
+    if (CountNext(&copy, id, kIds, 2) != known) FAIL("the copy differs in id " << id);
   }
-  CHECK(remembered > WaitingIds::kMaxIds / 2 * 9 / 10);
+  CHECK(remembered > kMost / 2 * 9 / 10);
+  // Others, that make both forget again.
+  std::mt19937_64 random(1);
+  for (int64_t i = 0; i < kMost; ++i) {
+    const auto id = static_cast<int64_t>(random() % (2 * kMost)) + kIds;
+    if (CountNext(&copy, id, kIds + i, 2) != CountNext(&waiting, id, kIds + i, 2)) FAIL(id);
+  }
+  const std::vector<WaitingIds::Entry> of_copy = copy.All(), of_first = waiting.All();
+  REQUIRE(of_copy.size() == of_first.size());
+  for (size_t i = 0; i < of_first.size(); ++i) {
+    const WaitingIds::Entry &a = of_first[i], &b = of_copy[i];
+    if (a.id != b.id || a.count != b.count || a.seen != b.seen) FAIL("entry " << i);
+  }
+}
+
+TEST_CASE("waiting ids: those whose counts have expired give their places to others") {
+  WaitingIds waiting(1 << 6);
+  for (int64_t id = 0; id < 200'000; ++id) REQUIRE_FALSE(CountNext(&waiting, id, id, 2, 100));
+  CHECK(waiting.size() <= 3 * 100);
+  CHECK(waiting.forgotten() == 0);
 }
 
 }  // namespace

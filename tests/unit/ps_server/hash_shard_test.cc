@@ -11,7 +11,9 @@
 #include "ps_server/shard.h"
 #include "ps_server/shard_store.h"
 #include "runtime/tensor/initializer.h"
+#include "tests/testing/data_files.h"
 #include "tests/testing/hash_specs.h"
+#include "tests/testing/logged.h"
 #include "tests/testing/shards.h"
 
 namespace coxswain::ps {
@@ -285,6 +287,65 @@ TEST_CASE("hash table: a long rest does not make one update look at all of a lar
   CHECK(shard->hash()->evicted() == 1 << 14);
   for (int i = 0; i < 3; ++i) Step(shard.get(), {-1}, {1, 0, 1e15 + 50 * (i + 1)});
   CHECK(IdsIn(*shard) == std::set<int64_t>{-1});
+}
+
+TEST_CASE("hash table: with min_count ids get their rows however many others wait") {
+  constexpr int64_t kIds = 1'200'000, kAtOnce = 50'000;  // once in each round
+  proto::HashTableSpec spec;
+  spec.set_min_count(2);
+  auto shard = MakeHash(1, spec);
+  for (int round = 0; round < 2; ++round) {
+    CHECK(shard->hash()->rows() == 0);
+    for (int64_t id = 0; id < kIds; id += kAtOnce) Step(shard.get(), IdsFrom(id, kAtOnce));
+  }
+  CHECK(shard->hash()->rows() == kIds);
+  CHECK(shard->hash()->waiting() == 0);
+}
+
+// The id with this hash.
+int64_t WithHash(uint64_t hash) {
+  const auto unshifted = [](uint64_t x, int bits) {
+    uint64_t before = x;
+    for (int known = bits; known < 64; known += bits) before = x ^ (before >> bits);
+    return before;
+  };
+  // The factor whose product with an odd one is 1: each step doubles the bits that are right.
+  const auto inverse = [](uint64_t odd) {
+    uint64_t to = odd;
+    for (int i = 0; i < 6; ++i) to *= 2 - odd * to;
+    return to;
+  };
+  uint64_t x = unshifted(hash, 31);
+  x = unshifted(x * inverse(0x94d049bb133111ebu), 27);
+  x = unshifted(x * inverse(0xbf58476d1ce4e5b9u), 30);
+  const auto id = static_cast<int64_t>(x - kSplitMixStep);
+  REQUIRE(HashId(id) == hash);
+  return id;
+}
+
+TEST_CASE("hash table: when too many ids wait for their rows, the shard says so, once") {
+  // In one set, so that not millions are needed.
+  constexpr int64_t kTold = 129'024, kAtOnce = 10'000;
+  proto::HashTableSpec spec;
+  spec.set_min_count(2);
+  auto shard = MakeHash(1, spec);
+  const DataFiles files;
+  uint64_t next = 1;
+  const auto come = [&](int64_t n) {
+    return testing::Logged(files, [&] {
+      for (int64_t done = 0; done < n; done += kAtOnce) {
+        std::vector<int64_t> ids(static_cast<size_t>(std::min(kAtOnce, n - done)));
+        for (int64_t& id : ids) id = WithHash(next++ << 41);
+        Step(shard.get(), ids);
+      }
+    });
+  };
+  CHECK(come(kTold) == "");
+  CHECK_THAT(come(kAtOnce), Contains("table 'users', shard 0 of 1") &&
+                                Contains("at most 8257536") && Contains("min_count"));
+  CHECK(come(3 * kTold) == "");
+  CHECK(shard->hash()->rows() == 0);
+  CHECK(shard->hash()->waiting() == WaitingIds::kWays);
 }
 
 TEST_CASE("hash table: a row that is made has not changed before, also in a place that was free") {

@@ -1,11 +1,5 @@
 // A program that goes on with tables that its checkpoint has in another number of shards.
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -13,26 +7,14 @@
 #include "coxswain/checkpoint.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/logged.h"
 
 namespace coxswain {
 namespace {
 
+using testing::Logged;
 using testing::Must;
 using testing::MustStart;
-
-// What is logged meanwhile.
-std::string Logged(const DataFiles& files, const std::function<void()>& what) {
-  const std::string path = files.Path("logged");
-  const int before = dup(STDERR_FILENO);
-  const int file = open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
-  dup2(file, STDERR_FILENO);
-  what();
-  dup2(before, STDERR_FILENO);
-  close(file);
-  close(before);
-  std::ifstream logged(path);
-  return {std::istreambuf_iterator<char>(logged), {}};
-}
 
 TEST_CASE("a table that keeps another number of shards than its partitioner wants is told of",
           "[checkpoint]") {
