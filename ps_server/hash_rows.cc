@@ -1,6 +1,7 @@
 #include "ps_server/hash_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -122,6 +123,17 @@ absl::Status HashRows::Named(const absl::Status& status, int64_t n) const {
   if (status.ok()) return status;
   return Annotate(status, absl::StrCat("table '", name_, "', shard ", index_of_, " of ", count_of_,
                                        ", ", rows(), " rows and ", n, " more"));
+}
+
+int64_t HashRows::CountWithoutRow(const int64_t* ids, int64_t n) const {
+  std::array<int64_t, kCountedAtOnce> places;
+  int64_t without = 0;
+  for (int64_t begin = 0; begin < n; begin += kCountedAtOnce) {
+    const int64_t some = std::min(kCountedAtOnce, n - begin);
+    Find(ids + begin, some, places.data());
+    without += std::count(places.begin(), places.begin() + some, -1);
+  }
+  return without;
 }
 
 int64_t HashRows::TakePlace() {

@@ -69,6 +69,8 @@ class HashRows {
   void Find(const int64_t* ids, int64_t n, int64_t* places) const {
     index_.FindAll(ids, n, places);
   }
+  // How many of the ids have no row; one that comes twice counts twice.
+  int64_t CountWithoutRow(const int64_t* ids, int64_t n) const;
   bool IsFree(int64_t place) const { return count(place) == 0; }
   int64_t id(int64_t place) const { return Load<int64_t>(ids_, place); }
 

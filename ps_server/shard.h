@@ -125,8 +125,22 @@ class Shard {
   // Reserve has made room for the ids of all updates of the segment.
   // Errors: InvalidArgument naming what was wanted and what was found.
   absl::Status Validate(const graph::Update& update) const;
-  // For a hash table: reserves memory for `n` new rows. Errors: ResourceExhausted.
-  absl::Status Reserve(int64_t n);
+  // What updates of a hash table need room for: the ids that they name, and those of them that may
+  // get a row. Where only memory of the host is at stake, all of them may, and none is looked up.
+  struct Room {
+    int64_t ids = 0, new_rows = 0;
+    Room& operator+=(const Room& other) {
+      ids += other.ids;
+      new_rows += other.new_rows;
+      return *this;
+    }
+  };
+  // Of this update as the rows are now. When one of them goes before it is applied, a place gets
+  // free for it.
+  Room RoomFor(const graph::Update& update) const;
+  // For a hash table: reserves memory. Errors: ResourceExhausted.
+  absl::Status Reserve(const Room& room);
+  absl::Status Reserve(int64_t new_rows) { return Reserve({new_rows, new_rows}); }
   // Memory for one update of a hash table by places.
   struct ForPlaces {
     Tensor places, values;  // values: where ids may get no row

@@ -10,11 +10,21 @@
 #include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
-absl::Status Shard::Reserve(int64_t n) {
+
+Shard::Room Shard::RoomFor(const graph::Update& update) const {
+  if (hash_ == nullptr) return {};
+  const int64_t n = update.ids.num_elements();
+  return {n, gpu_ == nullptr ? n : hash_->CountWithoutRow(update.ids.data<int64_t>(), n)};
+}
+
+// A block in the memory of a GPU is not to be doubled for rows that are there already: there is
+// little of that memory.
+absl::Status Shard::Reserve(const Room& room) {
   if (hash_ == nullptr) return absl::OkStatus();
-  absl::Status status = hash_->Reserve(n);
+  absl::Status status = hash_->Reserve(room.ids);
   if (status.ok() && gpu_ != nullptr) {
-    status = gpu_->Reserve(hash_->places() + std::max<int64_t>(0, n - hash_->free_places()));
+    const int64_t more = std::max<int64_t>(0, room.new_rows - hash_->free_places());
+    status = gpu_->Reserve(hash_->places() + more);
   }
   return status.ok() ? status : Annotate(status, Invalid("").message());
 }
@@ -48,10 +58,10 @@ absl::StatusOr<Shard::Memory> Shard::Prepare(absl::Span<const graph::Update* con
     CopyShared();
     Memory memory;
     if (hash_ == nullptr) return memory;
-    int64_t ids = 0;
-    for (const graph::Update* update : updates) ids += update->ids.num_elements();
-    RETURN_IF_ERROR(Reserve(ids));
-    ReserveMade(ids);
+    Room room;
+    for (const graph::Update* update : updates) room += RoomFor(*update);
+    RETURN_IF_ERROR(Reserve(room));
+    ReserveMade(room.new_rows);
     for (const graph::Update* update : updates) memory.push_back(AllocateFor(*update));
     return memory;
   });
@@ -222,11 +232,14 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace
   // All memory first: without it nothing changes.
   std::vector<int64_t> places;
   Tensor stored;
+  // Those that go first leave their places.
+  const int64_t made = replace ? std::max<int64_t>(0, n - hash_->rows())
+                               : hash_->CountWithoutRow(ids.data<int64_t>(), n);
   RETURN_IF_ERROR(CatchAllocationErrors([&] {
     ReserveMade(n);
     places.resize(static_cast<size_t>(n));
     stored = Stored(rows, layout_.dtype());
-    return Reserve(n);
+    return Reserve({n, made});
   }));
   if (replace) {
     hash_->RemoveAll(applied_ + 1, [this](int64_t place) { PrepareRelease(place); });

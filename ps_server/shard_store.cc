@@ -354,19 +354,21 @@ absl::StatusOr<Tensor> SegmentTransaction::GatherAverages(ShardId shard, const T
 absl::Status SegmentTransaction::Stage(graph::Update update) {
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> entry = FindEntry(update.shard);
   absl::Status status = entry.ok() ? (*entry)->shard->Validate(update) : entry.status();
+  Shard::Room room;
   if (status.ok() && (*entry)->shard->hash() != nullptr) {
-    // Reserves room for the ids of all staged updates of the shard: any of them may be new.
-    int64_t ids = update.ids.num_elements();
+    room = (*entry)->shard->RoomFor(update);
+    // With that for all staged updates of the shard.
+    Shard::Room all = room;
     for (const Staged& other : staged_) {
-      if (other.entry == *entry) ids += other.update.ids.num_elements();
+      if (other.entry == *entry) all += other.room;
     }
-    status = (*entry)->shard->Reserve(ids);
+    status = (*entry)->shard->Reserve(all);
   }
   if (!status.ok()) {
     failed_ = true;
     return status;
   }
-  staged_.push_back({std::move(entry).value(), std::move(update)});
+  staged_.push_back({std::move(entry).value(), std::move(update), room});
   return absl::OkStatus();
 }
 
@@ -466,7 +468,7 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, cons
   // First all updates are checked: two updates with one key in one segment (of a function whose
   // updates have no numbers) do not count as duplicates of each other.
   std::vector<std::pair<ShardStore*, Staged*>> held;
-  std::map<ShardId, int64_t> ids;
+  std::map<ShardId, Shard::Room> rooms;
   std::vector<std::pair<Staged*, int64_t>> reads;
   for (Staged& s : staged) {
     ShardStore* const store = StoreOf(s);
@@ -483,12 +485,14 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, cons
         if (const auto read = TakeRead(s.entry.get())) reads.emplace_back(&s, read->applied);
       }
       if (s.entry->shard->hash() == nullptr) continue;
-      // Reserves room for the ids of all held updates: any of them may be new when the step is
-      // applied.
-      int64_t& wanted =
-          ids.try_emplace(update.shard, store->sync_.IdsFor(update.shard)).first->second;
-      wanted += update.ids.num_elements();
-      RETURN_IF_ERROR(s.entry->shard->Reserve(wanted));
+      // Room for all held updates: they are applied together.
+      Shard::Room& room =
+          rooms
+              .try_emplace(update.shard, Shard::Room{store->sync_.IdsFor(update.shard),
+                                                     store->sync_.NewRowsFor(update.shard)})
+              .first->second;
+      room += s.room;
+      RETURN_IF_ERROR(s.entry->shard->Reserve(room));
     }
   }
   for (const auto& [s, read] : reads) {
@@ -496,6 +500,8 @@ absl::StatusOr<CommitResult> SegmentTransaction::Hold(const SyncStep& step, cons
   }
   RETURN_IF_ERROR(CatchAllocationErrors([&] {
     for (const auto& [store, s] : held) {
+      const int64_t rows = s->room.new_rows;
+      if (rows > 0) store->sync_.NoteNewRows(step, of.closure, s->update.shard, rows);
       store->sync_.Hold(step, of.closure, of.seed, std::move(s->update));
     }
     return absl::OkStatus();

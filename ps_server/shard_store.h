@@ -214,6 +214,7 @@ class SegmentTransaction : public graph::VariableAccess {
   struct Staged {
     std::shared_ptr<ShardStore::Entry> entry;
     graph::Update update;
+    Shard::Room room;
   };
 
   absl::StatusOr<std::shared_ptr<ShardStore::Entry>> FindEntry(ShardId id) const;

@@ -92,6 +92,17 @@ int64_t SyncSteps::IdsFor(ShardId shard) const {
   return ids;
 }
 
+int64_t SyncSteps::NewRowsFor(ShardId shard) const {
+  int64_t rows = 0;
+  for (const auto& [first, open] : open_) {
+    for (const auto& [closure, contribution] : open.of) {
+      const auto found = contribution.new_rows.find(shard);
+      if (found != contribution.new_rows.end()) rows += found->second;
+    }
+  }
+  return rows;
+}
+
 SyncSteps::Open& SyncSteps::At(const SyncStep& step) {
   Open& open = open_[step.first];
   open.step = step;

@@ -52,8 +52,9 @@ class SyncSteps {
     std::vector<graph::Update> updates;  // as they came
     // By shard that has gradients among them: after how many of its updates it was read.
     std::map<ShardId, int64_t> reads;
-    bool everywhere = false;  // and so it is on every other PS
-    uint64_t seed = 0;        // of the closure; see UpdateTime
+    std::map<ShardId, int64_t> new_rows;  // that it may make at most, of hash tables
+    bool everywhere = false;              // and so it is on every other PS
+    uint64_t seed = 0;                    // of the closure; see UpdateTime
   };
   struct Ready {
     SyncStep step;
@@ -73,6 +74,8 @@ class SyncSteps {
   bool Holds(const SyncStep& step, ClosureId closure, const graph::Update& update) const;
   // Ids of rows that are held for a shard, for all closures.
   int64_t IdsFor(ShardId shard) const;
+  // Of these, those that may get a row, as NoteNewRows was told.
+  int64_t NewRowsFor(ShardId shard) const;
   // Keeps what Check has found good and Holds has not found. The transport may have lent memory for
   // it, of which it has little: beyond these bounds what is held is a copy. Else what completes a
   // large step could not come, because all of that memory is held until it does.
@@ -82,6 +85,9 @@ class SyncSteps {
   // Beside what is held for the shard.
   void NoteRead(const SyncStep& step, ClosureId closure, ShardId shard, int64_t applied) {
     At(step).of[closure].reads.emplace(shard, applied);
+  }
+  void NoteNewRows(const SyncStep& step, ClosureId closure, ShardId shard, int64_t rows) {
+    At(step).of[closure].new_rows[shard] += rows;
   }
   // All that the closure contributes is held everywhere. Returns the step when this was true of
   // its last closure; it counts as applied then.

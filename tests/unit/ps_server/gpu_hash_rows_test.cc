@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "ps_server/shard_store.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/gpu_rows.h"
 #include "tests/testing/hash_shards.h"
@@ -201,6 +202,57 @@ TEST_CASE("hash table: one with max_rows has its room in a GPU's memory from the
   INFO(refused.ToString());
   CHECK(absl::IsResourceExhausted(refused));
   CHECK(absl::StrContains(refused.message(), "variable 'users', 112501 rows"));
+}
+
+TEST_CASE("hash table: updates of rows that are there take no more of a GPU's memory",
+          "[gpu_rows]") {
+  constexpr int64_t kDim = 16, kRows = 20000;
+  const bool bounded = GENERATE(true, false);
+  CAPTURE(bounded);
+  proto::HashTableSpec hash;
+  if (bounded) hash.set_max_rows(kRows);
+  GpuShards gpu;
+  ShardStore store;
+  REQUIRE(store.Add(gpu.Make(HashTable("adagrad", hash, kDim))).ok());
+  Shard* const shard = store.Get(1).value();
+  for (int64_t id = 0; id < kRows; id += 1000) {
+    Update(shard, IdsFrom(id, 1000), RandomTensor(Shape{1000, kDim}, 1));
+  }
+  REQUIRE(shard->hash()->rows() == kRows);
+  const auto bytes = [&] { return shard->memory_bytes() - shard->hash()->memory_bytes(); };
+  const int64_t full = bytes();
+  const auto stage = [](int64_t begin, SegmentTransaction* segment) {
+    for (uint32_t key = 0; key < 2; ++key) {
+      graph::Update update = UpdateOf(Kind::kSparse, 1, RandomTensor(Shape{kRows, kDim}, key),
+                                      Ids(IdsFrom(begin, kRows)));
+      update.key = key;
+      REQUIRE(segment->Stage(std::move(update)).ok());
+    }
+  };
+  SegmentTransaction segment(&store);
+  stage(0, &segment);
+  CHECK(segment.Commit(testing::StepOf(1)).applied == 1);
+  CHECK(bytes() == full);
+  // A synchronous step, whose updates are held until all are there.
+  const SyncStep step{.first = 2, .count = 3, .after = 0};
+  for (ClosureId closure = 2; closure <= 4; ++closure) {
+    stage(0, &segment);
+    CHECK(segment.Hold(step, testing::StepOf(closure))->applied == 2);
+  }
+  for (ClosureId closure = 2; closure <= 4; ++closure) {
+    CHECK(store.HeldEverywhere(step, testing::StepOf(closure)).ok());
+  }
+  CHECK(bytes() == full);
+  REQUIRE(shard->WriteIds(Ids(IdsFrom(0, kRows)), RandomTensor(Shape{kRows, kDim}, 3)).ok());
+  CHECK(bytes() == full);
+  REQUIRE(shard->WriteIds(Ids(IdsFrom(7, kRows)), RandomTensor(Shape{kRows, kDim}, 3), true).ok());
+  CHECK(bytes() == full);
+  // New ones do, as soon as they are held.
+  const SyncStep next{.first = 5, .count = 1, .after = 2};
+  stage(kRows * 10, &segment);
+  CHECK(segment.Hold(next, testing::StepOf(5))->applied == 2);
+  CHECK(bytes() > full);
+  CHECK(gpu.lost().empty());
 }
 
 TEST_CASE(
