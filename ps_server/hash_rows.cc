@@ -1,3 +1,5 @@
+// A table made, room for rows, and the ids of updates. Eviction and what is saved are in
+// hash_eviction.cc and hash_state.cc.
 #include "ps_server/hash_rows.h"
 
 #include <algorithm>

@@ -1,13 +1,14 @@
 // Counts the updates of ids that have no row yet, for admission by count.
 //
-// An id belongs to one of a fixed number of sets, by its hash. Counts are exact until a set has more
-// than kWays ids, which as good as never happens before kMostExact wait; then the id of the set that
-// was seen longest ago is forgotten, and its count starts from zero. So memory is bounded, whatever
-// number of ids comes once and never again. Those whose counts have expired go when another id comes
-// to their set.
+// An id belongs to one of a fixed number of sets, by its hash. Counts are exact until a set has
+// more than kWays ids, which as good as never happens before kMostExact wait; then the id of the
+// set that was seen longest ago is forgotten, and its count starts from zero. So memory is bounded,
+// whatever number of ids comes once and never again. Those whose counts have expired go when
+// another id comes to their set.
 //
-// Memory grows with use, 16 bytes an id in blocks of kBlockIds: a set is a chain of blocks, in which
-// its ids stand without gaps. Nothing is ever moved to a larger place, so growing causes no pause.
+// Memory grows with use, 16 bytes an id in blocks of kBlockIds: a set is a chain of blocks, in
+// which its ids stand without gaps. Nothing is ever moved to a larger place, so growing causes no
+// pause.
 //
 // The state is a function of the sequence of Counts; what All lists restores it to the bit.
 //

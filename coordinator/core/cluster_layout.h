@@ -2,6 +2,7 @@
 // PS for that. Does no I/O. Owned by the coordinator's loop.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,6 +34,9 @@ class ClusterLayout {
     // By PS: the requests that create or restore the shards.
     std::map<int, std::vector<proto::ControlRequest>> requests;
     std::map<ShardId, uint64_t> from;  // number of the checkpoint; 0: none
+    bool has_values() const {
+      return std::any_of(from.begin(), from.end(), [](const auto& f) { return f.second != 0; });
+    }
   };
   // `from`: null: all are new.
   absl::StatusOr<Creation> Create(std::vector<proto::ShardSpec> shards, const RestorePoint* from,
@@ -40,6 +44,7 @@ class ClusterLayout {
   // The shards were created, or the creation failed.
   void Created(const Creation& creation, bool ok);
   bool creating() const { return !creating_.empty(); }
+  bool creating(ShardId shard) const { return creating_.count(shard) > 0; }
 
   // A PS is lost. False: it held no shards, so nothing needs recovery.
   bool Lost(int ps);

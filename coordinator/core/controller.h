@@ -154,9 +154,9 @@ class Controller {
   // CheckNoCheckpoints; those of listing the directory; that of the job.
   void StartCheckpoints(CheckpointOptions options, std::function<std::string()> job_state,
                         DoneFn done);
-  // Writes a checkpoint now (after the one under way, shards that are created, and those that move).
-  // Errors: FailedPrecondition without StartCheckpoints; Unavailable when a PS is lost meanwhile;
-  // those of the file systems.
+  // Writes a checkpoint now (after the one under way, shards that are created, and those that
+  // move). Errors: FailedPrecondition without StartCheckpoints; Unavailable when a PS is lost
+  // meanwhile; those of the file systems.
   using CheckpointFn = std::function<void(absl::StatusOr<checkpoint::Manifest>)>;
   void Checkpoint(CheckpointFn done);
 

@@ -72,6 +72,7 @@ Checkpointer::Cut Controller::CheckpointCut() const {
   for (const auto& p : tasks_.ps()) {
     Checkpointer::PsShards one{p, {}, {}}, last{p, {}, {}};
     for (ShardId shard : layout_.shards().On(p->task())) {
+      if (layout_.creating(shard)) continue;  // no closure has changed it
       Checkpointer::PsShards& saved = fetched.count(shard) > 0 ? last : one;
       saved.shards.push_back(shard);
       const proto::SavedShard* base = checkpoints_.BaseOf(shard);

@@ -40,6 +40,9 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       checkpoints_.WentBack({shard}, checkpoint);
     auto gather = NewStatusGather([this, creation, done = std::move(done)](absl::Status status) {
       layout_.Created(*creation, status.ok());
+      // A checkpoint under way lacks them, and the values that they have from another one.
+      Checkpointer* const writer = checkpoints_.writer();
+      if (writer != nullptr && creation->has_values()) writer->BeginAnew();
       if (!layout_.creating()) {
         for (auto& request : checkpoints_.TakePostponed()) request();
       }

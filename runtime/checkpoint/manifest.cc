@@ -426,7 +426,7 @@ std::string ToJson(const Manifest& manifest) {
       {"low_water", manifest.low_water.number()},
       {"next_closure", manifest.next_closure.number()},
       {"steps", manifest.steps},
-      {"position", manifest.position}};
+      {"position", std::max(manifest.position, manifest.steps)}};
   Json& shards = json["shards"] = Json::array();
   for (const proto::SavedShard& shard : manifest.shards) shards.push_back(MessageToJson(shard));
   Json& closures = json["closures"] = Json::array();

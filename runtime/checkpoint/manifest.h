@@ -58,8 +58,8 @@ struct Manifest {
   // scheduled yet. Closures in between that are not in `closures` changed nothing.
   ClosureId low_water = 1;
   ClosureId next_closure = 1;
-  // Training steps of closures below next_closure, without those that failed, were cancelled or were
-  // not needed; and with them, as seeds are counted by it. Older manifests have no position.
+  // Training steps of closures below next_closure, without those that failed, were cancelled or
+  // were not needed; and with them, as seeds are counted by it. Older manifests have no position.
   int64_t steps = 0;
   int64_t position = 0;
   std::vector<proto::SavedShard> shards;    // `file` relative to the checkpoint's directory

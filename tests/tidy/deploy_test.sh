@@ -26,16 +26,16 @@ has_options() {
 
 options() {
   local found
-  has_options coxswain-ps -- --cluster --task --secret-file --root
-  has_options coxswain-worker -- --cluster --task --secret-file --root
+  has_options coxswain-ps -- --cluster --task --secret-file --root --metrics
+  has_options coxswain-worker -- --cluster --task --secret-file --root --metrics
   has_options coxswain train -- --cluster --report --model-dir --set --checkpoint-dir --resume --secret-file \
-    --connect-timeout
+    --connect-timeout --metrics
   # And deploy/ gives no other to them.
   found=$(cat "$source_dir"/deploy/systemd/*.service "$source_dir"/deploy/kubernetes/*.yaml |
     tr '\n' ' ' | grep -oE 'coxswain(-ps|-worker)?( train)? [^;]*' | grep -oE -- ' --[a-z][a-z-]*' |
     sort -u | tr -d ' \n')
   equal "the options that deploy/ uses" \
-    "--checkpoint-dir--cluster--connect-timeout--model-dir--report--resume--root--secret-file--task" "$found"
+    "--checkpoint-dir--cluster--connect-timeout--metrics--model-dir--report--resume--root--secret-file--task" "$found"
 }
 
 # PrivateDevices= would hide the GPUs from the daemons that use them, whatever --gpus says.
