@@ -223,25 +223,33 @@ class IdMaker {
   // first without an id, or the number of texts.
   size_t Ids(absl::Span<const absl::string_view> texts, const FieldColumn& column, int64_t* ids) {
     bad_text_ = false;
-    size_t good = texts.size();
     if (feature_->vocabulary == nullptr) {
-      for (size_t i = 0; i < good; ++i) {
+      for (size_t i = 0; i < texts.size(); ++i) {
         ids[i] = InternText(texts[i], &feature_->texts, &bad_text_);
         if (ids[i] < 0) return i;
       }
-      return good;
+      return texts.size();
     }
-    for (size_t i = 0; i < good && !column.ascii(); ++i) {
-      if (!IsUtf8(texts[i])) good = i;
-    }
+    const size_t good = BeforeBadUtf8(texts, column);
     const size_t found = feature_->vocabulary->FindAll(texts.subspan(0, good), column.limit(), ids);
     bad_text_ = found == good && good < texts.size();
     return found;
   }
-  // The last text is invalid, not merely left out.
-  bool wrong() const {
-    return bad_text_ || feature_->vocabulary == nullptr || feature_->vocabulary->unbounded();
+  // The same, but -1 for a text that is left out (leaves_out): that does not end it.
+  size_t IdsOfList(absl::Span<const absl::string_view> texts, const FieldColumn& column,
+                   int64_t* ids) {
+    if (!leaves_out()) return Ids(texts, column, ids);
+    const size_t good = BeforeBadUtf8(texts, column);
+    feature_->vocabulary->FindEach(texts.subspan(0, good), ids);
+    bad_text_ = good < texts.size();
+    return good;
   }
+  // Lists are without texts that the vocabulary lacks, and no other id is negative.
+  bool leaves_out() const {
+    return feature_->vocabulary != nullptr && !feature_->vocabulary->unbounded();
+  }
+  // The last text is invalid, not merely left out.
+  bool wrong() const { return bad_text_ || !leaves_out(); }
   std::string Wanted() const {
     if (bad_text_) return kWantedUtf8;
     if (feature_->vocabulary == nullptr) {
@@ -253,6 +261,14 @@ class IdMaker {
   }
 
  private:
+  // How many texts come before the first that is not UTF-8.
+  static size_t BeforeBadUtf8(absl::Span<const absl::string_view> texts,
+                              const FieldColumn& column) {
+    size_t good = 0;
+    while (good < texts.size() && (column.ascii() || IsUtf8(texts[good]))) ++good;
+    return good;
+  }
+
   TableFeature* feature_;
   bool bad_text_ = false;
 };
@@ -431,18 +447,13 @@ class IdListSink : public FieldSink {
         lists.offsets.push_back(static_cast<int64_t>(lists.ids.size()));
       }
     };
-    for (size_t piece = 0; piece < pieces_.size(); ++piece) {  // the last one is left out
-      const auto rest = absl::MakeConstSpan(pieces_).subspan(piece);
-      const size_t found = maker_.Ids(rest, fields, ids_.data());
-      for (size_t i = 0; i < found; ++i, ++piece) {
-        end_rows(piece);
-        lists.ids.push_back(ids_[i]);
-      }
+    const size_t good = maker_.IdsOfList(pieces_, fields, ids_.data());
+    for (size_t piece = 0; piece < good; ++piece) {
       end_rows(piece);
-      if (found < rest.size() && maker_.wrong()) return static_cast<int64_t>(row);
+      if (ids_[piece] >= 0 || !maker_.leaves_out()) lists.ids.push_back(ids_[piece]);
     }
-    end_rows(pieces_.size());
-    return -1;
+    end_rows(good);
+    return good < pieces_.size() ? static_cast<int64_t>(row) : -1;
   }
   bool AppendWords(absl::string_view text) {
     for (size_t i = 0; i < text.size();) {

@@ -102,28 +102,33 @@ size_t Vocabulary::FindAll(absl::Span<const absl::string_view> texts, const char
     for (const absl::string_view text : texts) *ids++ = static_cast<int64_t>(HashText(text));
     return texts.size();
   }
-  const bool integers = unbounded_ == Unbounded::kIntegers;
-  if (integers || numbers_ > 0) {
+  if (unbounded_ == Unbounded::kIntegers) {
     for (size_t i = 0; i < texts.size(); ++i) {
-      if (integers && ParseDigits(texts[i], limit, &ids[i])) continue;
+      if (ParseDigits(texts[i], limit, &ids[i])) continue;
       const std::optional<int64_t> id = Find(texts[i]);
       if (!id) return i;
       ids[i] = *id;
     }
     return texts.size();
   }
-  if (texts_.empty() && buckets_ == 0) return 0;
+  FindEach(texts, ids);
+  return static_cast<size_t>(std::find(ids, ids + texts.size(), -1) - ids);
+}
+
+void Vocabulary::FindEach(absl::Span<const absl::string_view> texts, int64_t* ids) const {
+  if (numbers_ > 0) {
+    for (const absl::string_view text : texts) *ids++ = Find(text).value_or(-1);
+    return;
+  }
   if (texts_.empty()) {
-    for (const absl::string_view text : texts) *ids++ = BucketOf(text, buckets_);
-    return texts.size();
+    for (const absl::string_view text : texts)
+      *ids++ = buckets_ > 0 ? BucketOf(text, buckets_) : -1;
+    return;
   }
   ids_.FindAll(texts_, texts, ids);
-  for (size_t i = 0; i < texts.size(); ++i) {
-    if (ids[i] >= 0) continue;
-    if (buckets_ == 0) return i;
-    ids[i] = static_cast<int64_t>(texts_.size()) + BucketOf(texts[i], buckets_);
+  for (size_t i = 0; i < texts.size() && buckets_ > 0; ++i) {
+    if (ids[i] < 0) ids[i] = static_cast<int64_t>(texts_.size()) + BucketOf(texts[i], buckets_);
   }
-  return texts.size();
 }
 
 absl::StatusOr<std::vector<std::string>> ReadVocabularyFile(const std::string& path,

@@ -61,6 +61,9 @@ class Vocabulary {
   // Find for each text; returns the index of the first text without an id, or the number of texts.
   // Bytes from a text up to `limit` may be read.
   size_t FindAll(absl::Span<const absl::string_view> texts, const char* limit, int64_t* ids) const;
+  // The same of ids that are not unbounded, but -1 for each text without one: for whoever leaves
+  // those out, and would have to ask again behind each of them.
+  void FindEach(absl::Span<const absl::string_view> texts, int64_t* ids) const;
   // The texts by id; null when there are none (buckets, numbers). Larger ids are buckets.
   const std::vector<std::string>* texts() const {
     return unbounded() || of_numbers_ || hashed_ ? nullptr : &texts_;

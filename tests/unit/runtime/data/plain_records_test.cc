@@ -187,6 +187,11 @@ TEST_CASE("vocabulary: ids of many texts at once are those of each") {
       at += found;
       if (at < views.size()) REQUIRE(!vocabulary->Find(views[at]));
     }
+    if (vocabulary->unbounded()) continue;
+    vocabulary->FindEach(views, ids.data());
+    for (size_t i = 0; i < views.size(); ++i) {
+      REQUIRE(vocabulary->Find(views[i]).value_or(-1) == ids[i]);
+    }
   }
 }
 

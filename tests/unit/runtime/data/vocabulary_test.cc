@@ -50,6 +50,34 @@ TEST_CASE("vocabulary: learned ids go by falling training count, then by first a
   CHECK(data->training_counts("y").empty());
 }
 
+// To look up all that follow again behind each of them would take hours.
+TEST_CASE("vocabulary: however many values of lists are outside of it, the others have their ids") {
+  DataFiles files;
+  std::string text = "tags,y\n";
+  constexpr int kRows = 900;
+  for (int row = 0; row < kRows; ++row) {
+    text += "a";
+    for (int i = 0; i < 1000; ++i) text += row % 2 == 0 || i % 5 > 0 ? " z" : " b";
+    text += row % 3 == 0 ? " a,1\n" : ",1\n";
+  }
+  auto spec = CsvSpec(files.Write("tags.csv", text));
+  FeatureSpec* const tags = AddCategorical(&spec, "tags");
+  tags->set_multi_valued(true);
+  tags->set_value_separator(" ");
+  for (const char* value : {"a", "b"}) tags->add_vocabulary(value);
+  const auto data = MustLoad(spec);
+  const Ticket all = AllOf(*data, kTraining);
+  REQUIRE(all.size() == kRows);
+  const std::vector<int32_t> offsets = Values<int32_t>(*data, all, "tags.offsets");
+  for (int row = 0; row < kRows; ++row) {
+    const auto at = static_cast<size_t>(row);
+    REQUIRE(offsets[at + 1] - offsets[at] == 1 + (row % 2 == 0 ? 0 : 200) + (row % 3 == 0 ? 1 : 0));
+  }
+  const Ids ids = Values<int64_t>(*data, {kTraining, 0, 3, 4}, "tags.values");
+  CHECK(std::count(ids.begin(), ids.end(), 1) == 200);
+  CHECK((ids.front() == 0 && ids.back() == 0));
+}
+
 TEST_CASE("vocabulary: min_count and max_size keep frequent values, the rest goes to buckets") {
   DataFiles files;
   auto spec = Letters(files);
