@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/data/names.h"
+#include "runtime/data/number_tally.h"
 
 namespace coxswain::data {
 namespace {
@@ -94,32 +94,9 @@ NumericTransform FixedTransform(const FeatureSpec& feature) {
 
 NumericTransform FitTransform(FeatureSpec::Normalization kind, absl::Span<const double> values,
                               absl::Span<const uint32_t> training_rows) {
-  NumericTransform transform;
-  transform.kind = kind;
-  if (training_rows.empty()) return transform;
-  const double count = static_cast<double>(training_rows.size());
-  if (kind == FeatureSpec::STANDARD) {
-    double sum = 0;
-    for (const uint32_t row : training_rows) sum += values[row];
-    transform.shift = sum / count;
-    // A second pass, because sums of squares lose all precision for time stamps.
-    double squares = 0;
-    for (const uint32_t row : training_rows) {
-      squares += (values[row] - transform.shift) * (values[row] - transform.shift);
-    }
-    transform.scale = std::sqrt(squares / count);
-  } else if (kind == FeatureSpec::MIN_MAX) {
-    double low = std::numeric_limits<double>::infinity();
-    double high = -low;
-    for (const uint32_t row : training_rows) {
-      low = std::min(low, values[row]);
-      high = std::max(high, values[row]);
-    }
-    transform.shift = low;
-    transform.scale = high - low;
-  }
-  if (!(transform.scale > 0)) transform.scale = 1;
-  return transform;
+  NumberTally tally;
+  for (const uint32_t row : training_rows) tally.Add(values[row]);
+  return tally.Fit(kind);
 }
 
 absl::Status LeftOutError(const FeatureSpec& spec, const std::vector<int64_t>& ids,

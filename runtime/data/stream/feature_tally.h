@@ -14,29 +14,11 @@
 #include "protos/dataset.pb.h"
 #include "protos/dataset_index.pb.h"
 #include "runtime/data/analysis.h"
+#include "runtime/data/number_tally.h"
 #include "runtime/data/row_places.h"
 #include "runtime/data/table.h"
 
 namespace coxswain::data {
-
-// The same numbers as FitTransform has of all values at once: the mean and the range to the last
-// bit, the deviation but for rounding. Thread model: a value.
-class NumberTally {
- public:
-  void Add(double value);
-  NumericTransform Fit(proto::FeatureSpec::Normalization kind) const;
-  // For another process to go on with, without a change in any bit. A state of other numbers is
-  // taken as none.
-  void Save(proto::NumberState* state) const;
-  void Continue(const proto::NumberState& state);
-
- private:
-  int64_t count_ = 0;
-  double sum_ = 0, low_ = 0, high_ = 0;
-  // About the first value, in more digits: sums of squares lose everything for time stamps.
-  double first_ = 0;
-  long double offsets_ = 0, squares_ = 0;
-};
 
 // Where the rows of a block are: the number of their file, and how many lines are in front of those
 // that RowPlaces counts.

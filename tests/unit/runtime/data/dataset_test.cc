@@ -114,6 +114,18 @@ TEST_CASE("data set: normalisation uses the training part's statistics in double
   CHECK(data->transform("nothing") == nullptr);
 }
 
+TEST_CASE("data set: what a mean is rounded by does not become the scale of a constant column") {
+  DataFiles files;
+  std::string text = "c\n";
+  for (int i = 0; i < 5000; ++i) text += "0.1\n";  // in binary, of which no sum is exact
+  auto spec = CsvSpec(files.Write("a.csv", text));
+  spec.mutable_split()->add_test_paths(files.Write("b.csv", "c\n0.2\n"));
+  AddNumeric(&spec, "c")->set_normalization(FeatureSpec::STANDARD);
+  const auto data = MustLoad(spec);
+  CHECK(data->transform("c")->scale == 1);
+  CHECK(Values<float>(*data, AllOf(*data, Part::kTest), "c")[0] == Approx(0.1));
+}
+
 TEST_CASE("data set: labels by comparison, by values, as numbers, or a feature") {
   DataFiles files;
   auto spec = CsvSpec(files.Write("a.csv", "r,s\n3.5,yes\n4,no\n5,maybe\n"));
