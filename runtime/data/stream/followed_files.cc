@@ -60,7 +60,9 @@ absl::StatusOr<std::vector<ListedFile>> FollowedFiles::List() const {
   for (size_t i = 0; i < places_.size(); ++i) {
     ASSIGN_OR_RETURN(std::vector<ListedFile> files, places_[i]->List());
     for (ListedFile& file : files) {
-      if (HasWholeName(file.path, paths_[i])) all.push_back(std::move(file));
+      // The mark has no rows, whatever its name is.
+      const bool is_end = !end_.empty() && std::filesystem::path(file.path).filename() == end_;
+      if (!is_end && HasWholeName(file.path, paths_[i])) all.push_back(std::move(file));
     }
   }
   const auto path = [](const ListedFile& file) -> const std::string& { return file.path; };

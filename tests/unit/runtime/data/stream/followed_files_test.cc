@@ -67,6 +67,19 @@ TEST_CASE("follow: a file is taken once, when it has its name") {
   CHECK(clicks.New().empty());
 }
 
+TEST_CASE("follow: the mark of the end is no file with rows, whatever its name is") {
+  DataFiles files;
+  FollowedFiles followed({Clicks::Made(files), files.Path("clicks/*")}, "END");
+  files.Write("clicks/a.csv", "1\n");
+  files.Write("clicks/END", "");
+  files.Write("clicks/END.csv", "2\n");
+  const auto look = followed.LookForNew();
+  REQUIRE(look.ok());
+  CHECK(look->ended);
+  REQUIRE(look->files.size() == 2);
+  for (const FollowedFile& file : look->files) CHECK(fs::path(file.path).extension() == ".csv");
+}
+
 TEST_CASE("follow: names that editors and tools give to what they are writing are passed over") {
   Clicks clicks;
   for (const char* name : {"a.csv~", "a.csv.part", "a.csv.crdownload", ".a.csv.swp", "a.csv.swp"}) {
