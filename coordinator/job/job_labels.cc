@@ -244,6 +244,39 @@ void SetLabelBuckets(const JobReader& reader, const std::string& name) {
   }
 }
 
+// Whether a crossed feature is the input of a label that is a feature. What an item is described by
+// may be made of the item.
+bool CrossesLabel(const JobReader& reader, const FeatureSpec& feature, const std::string& label) {
+  if (!absl::c_linear_search(feature.crossed(), label)) return false;
+  const ModelSpec& model = *reader.job->model;
+  return KindOf(model).predicts != Predicts::kItem ||
+         absl::c_linear_search(model.user_features(), feature.name());
+}
+
+// Errors for the features that are given a label, whole or in part. A history leaves out a row's
+// own value. A feature that others are made of is told by itself.
+void CheckIsNoInput(const JobReader& reader, const proto::LabelSpec& label) {
+  const std::string& own = label.feature();
+  const FeatureSpec* const of = own.empty() ? nullptr : reader.job->FindFeature(own);
+  const std::string column = of != nullptr ? of->column() : own.empty() ? label.column() : "";
+  for (const FeatureSpec& feature : reader.job->dataset.features()) {
+    if (feature.name() == own || !feature.history_of().empty()) continue;
+    const std::string path = absl::StrCat("features.", feature.name());
+    const auto given = [&](const std::string& key, absl::string_view what) {
+      reader.Error(key, absl::StrCat(what, ": the model would be given what it is to predict"));
+    };
+    if (!column.empty() && feature.column() == column) {
+      given(path, absl::StrCat("reads the column '", column, "', the label's"));
+    } else if (!column.empty() && absl::c_linear_search(feature.columns(), column)) {
+      given(absl::StrCat(path, ".columns"),
+            absl::StrCat("wanted columns without the label's, found '", column, "'"));
+    } else if (of != nullptr && CrossesLabel(reader, feature, own)) {
+      given(absl::StrCat(path, ".features"),
+            absl::StrCat("wanted features other than the label, found '", own, "'"));
+    }
+  }
+}
+
 }  // namespace
 
 void ReadLabel(const JobReader& reader) {
@@ -299,26 +332,8 @@ void ReadLabel(const JobReader& reader) {
 
 void CheckNoLabelIsInput(const JobReader& reader) {
   const proto::DatasetSpec& data = reader.job->dataset;
-  const auto column_of = [&](const std::string& name) {
-    for (const FeatureSpec& feature : data.features()) {
-      if (feature.name() == name) return feature.column();
-    }
-    return std::string();
-  };
-  const auto check = [&](const proto::LabelSpec& label) {
-    const bool of_feature = !label.feature().empty();
-    const std::string column = of_feature ? column_of(label.feature()) : label.column();
-    if (column.empty()) return;
-    for (const FeatureSpec& feature : data.features()) {
-      if (feature.column() != column || feature.name() == label.feature()) continue;
-      if (!feature.history_of().empty()) continue;
-      reader.Error(absl::StrCat("features.", feature.name()),
-                   absl::StrCat("reads the column '", column, "', the label's: the model would be ",
-                                "given what it is to predict"));
-    }
-  };
-  if (data.has_label()) check(data.label());
-  for (const proto::LabelSpec& label : data.labels()) check(label);
+  if (data.has_label()) CheckIsNoInput(reader, data.label());
+  for (const proto::LabelSpec& label : data.labels()) CheckIsNoInput(reader, label);
 }
 
 }  // namespace coxswain::job

@@ -56,6 +56,37 @@ TEST_CASE("a feature that reads the label's column is refused") {
       "features.again: reads the column 'item', the label's"));
 }
 
+TEST_CASE("a vector that has the label's column among its columns is refused, also in a range") {
+  const std::string age = "  - {name: age, kind: numeric}";
+  CHECK(Changed(kTable, age, "  - {name: v, kind: vector, columns: [age, stars]}") ==
+        "job.yaml:5:29: features.v.columns: wanted columns without the label's, found "
+        "'stars': the model would be given what it is to predict");
+  const auto of_range = [&age](const std::string& label) {
+    return ErrorOf(
+        absl::StrReplaceAll(kTable, {{"[user, film, age, stars]", "[user, film, p0, p1, p2]"},
+                                     {"column: stars", absl::StrCat("column: ", label)},
+                                     {age, "  - {name: v, kind: vector, columns: \"p{0..1}\"}"}}));
+  };
+  CHECK(absl::StrContains(of_range("p1"),
+                          "job.yaml:5:29: features.v.columns: wanted columns without the label's, "
+                          "found 'p1'"));
+  CHECK(of_range("p2").empty());
+}
+
+TEST_CASE("a crossed feature that is made of the label is refused") {
+  const std::string text = R"(dataset: {path: a.csv}
+features:
+  - {name: user, kind: categorical}
+  - {name: group, kind: categorical}
+  - {name: both, kind: crossed, features: [user, group], hash_buckets: 100, dim: 4}
+label: {feature: group}
+model: {kind: mlp, classes: 3, features: [user, both]}
+)";
+  CHECK(ErrorOf(text) ==
+        "job.yaml:5:33: features.both.features: wanted features other than the label, found "
+        "'group': the model would be given what it is to predict");
+}
+
 TEST_CASE("an unknown key is told with its place, the nearest key and all valid ones") {
   CHECK(Changed(kTower, "batch_size", "bacth_size") ==
         "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "
