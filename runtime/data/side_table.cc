@@ -201,6 +201,10 @@ uint64_t SideTables::content_hash() const {
   return hash;
 }
 
+bool MayReplaceTables(const proto::DatasetSpec& spec) {
+  return spec.followed() && spec.learned().empty() && spec.paths().empty();
+}
+
 int64_t BytesOf(const std::shared_ptr<const SideTables>& tables) {
   return tables == nullptr ? 0 : tables->bytes();
 }

@@ -69,6 +69,10 @@ class SideTables {
   std::vector<SideTable> tables_;
 };
 
+// Whether the files of its tables may become others without it being another data set: what a job
+// that follows has before its files. Each epoch of these reads the tables as they are then.
+bool MayReplaceTables(const proto::DatasetSpec& spec);
+
 // What these take of the memory of a data set; 0 for null.
 int64_t BytesOf(const std::shared_ptr<const SideTables>& tables);
 

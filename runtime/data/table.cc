@@ -8,6 +8,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/hash.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/made_features.h"
 #include "runtime/data/sinks.h"
@@ -23,17 +24,6 @@ namespace {
 
 using proto::DatasetSpec;
 using proto::FeatureSpec;
-
-// The side table that is joined by a feature's column and that is the feature's vocabulary_file; or
-// null, and then the file is a list.
-const proto::JoinSpec* TableOfValues(const FeatureSpec& feature, const DatasetSpec& spec) {
-  for (const proto::JoinSpec& join : spec.joins()) {
-    if (join.path() == feature.vocabulary_file() && join.left_on() == feature.column()) {
-      return &join;
-    }
-  }
-  return nullptr;
-}
 
 // The keys of a side table, in the order of its file. SideTables has found each of them once.
 absl::StatusOr<std::vector<std::string>> KeysOf(const proto::JoinSpec& join) {
@@ -64,6 +54,11 @@ absl::StatusOr<std::shared_ptr<const Vocabulary>> GivenVocabulary(const DatasetS
   if (feature.vocabulary_file().empty()) return nullptr;
   if (const proto::JoinSpec* const join = TableOfValues(feature, spec)) {
     ASSIGN_OR_RETURN(std::vector<std::string> keys, KeysOf(*join));
+    if (MayReplaceTables(spec)) {  // else all of the table is content
+      uint64_t hash = 0;
+      for (const std::string& key : keys) hash = HashPair(hash, HashText(key));
+      rows->AddContent(hash);
+    }
     return Vocabulary::OfTexts(std::move(keys), feature.oov_buckets());
   }
   uint64_t hash = 0;
@@ -118,13 +113,24 @@ absl::StatusOr<Table> TableReader::Read() {
 
 }  // namespace
 
+const proto::JoinSpec* TableOfValues(const FeatureSpec& feature, const DatasetSpec& spec) {
+  for (const proto::JoinSpec& join : spec.joins()) {
+    if (join.path() == feature.vocabulary_file() && join.left_on() == feature.column()) {
+      return &join;
+    }
+  }
+  return nullptr;
+}
+
 absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known, Table* table,
                          TableRows* rows) {
   const DataFormat& format = FormatOf(spec);
   if (spec.joins_size() > 0 && table->side_tables == nullptr) {
     ASSIGN_OR_RETURN(table->side_tables, SideTables::Read(spec, MostSideBytes(spec)));
   }
-  if (table->side_tables != nullptr) rows->AddContent(table->side_tables->content_hash());
+  if (table->side_tables != nullptr && !MayReplaceTables(spec)) {
+    rows->AddContent(table->side_tables->content_hash());
+  }
   const auto bind = [&](std::string column, std::unique_ptr<FieldSink> sink) {
     // The key of a side table may come from an earlier side table.
     while (table->side_tables != nullptr) {

@@ -57,6 +57,11 @@ struct Table {
 
 class TableRows;  // runtime/data/table_rows.h
 
+// The side table that is joined by a feature's column and that is the feature's vocabulary_file; or
+// null, and then the file is a list.
+const proto::JoinSpec* TableOfValues(const proto::FeatureSpec& feature,
+                                     const proto::DatasetSpec& spec);
+
 // Vocabularies by feature; null for a feature that has none yet.
 using KnownVocabularies = std::vector<std::shared_ptr<const Vocabulary>>;
 

@@ -10,12 +10,14 @@
 #include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/learned.h"
+#include "runtime/data/side_table.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/block_cutter.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/index_draft.h"
 #include "runtime/data/stream/index_making.h"
 #include "runtime/data/stream/stream_options.h"
+#include "runtime/data/table.h"
 
 namespace coxswain::data {
 namespace {
@@ -72,9 +74,12 @@ std::vector<std::string> IndexedPaths(const DatasetSpec& spec) {
   for (const proto::FeatureSpec& feature : spec.features()) {
     // The model's vocabularies and statistics are used instead.
     if (feature.vocabulary_file().empty() || FindLearned(spec, feature.name()) != nullptr) continue;
+    if (MayReplaceTables(spec) && TableOfValues(feature, spec) != nullptr) continue;
     paths.push_back(feature.vocabulary_file());
   }
-  for (const proto::JoinSpec& join : spec.joins()) paths.push_back(join.path());
+  if (!MayReplaceTables(spec)) {
+    for (const proto::JoinSpec& join : spec.joins()) paths.push_back(join.path());
+  }
   const int files = spec.paths_size() + spec.split().test_paths_size();
   for (int i = 0; i < files && FormatOf(spec).has_files_beside(); ++i) {
     // What is wrong with the name is told by who reads the file.

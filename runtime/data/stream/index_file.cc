@@ -148,7 +148,9 @@ absl::StatusOr<std::shared_ptr<const DatasetIndex>> FindOrMakeIndex(const Datase
                                                                     env::FileSystem* files,
                                                                     const IndexOptions& options) {
   // What is followed is read once: to keep an index of each file that comes would push out others.
-  const bool once = spec.followed() && spec.learned().empty() && spec.paths_size() > 0;
+  // One of tables that may be replaced does not say which they were.
+  const bool once =
+      spec.followed() && spec.learned().empty() && (spec.paths_size() > 0 || spec.joins_size() > 0);
   const std::string path = once ? "" : TrustedPath(spec);
   if (!path.empty()) {
     if (auto saved = ReadTrusted(files, path); saved.ok()) {
