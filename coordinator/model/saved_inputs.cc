@@ -1,15 +1,20 @@
+// The side tables of a job that follows, whose versions come and go; writing inputs, and adding to
+// them; then what reads them.
 #include "coordinator/model/saved_inputs.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_manifest.h"
+#include "coordinator/model/saved_side_tables.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
@@ -21,17 +26,92 @@ namespace {
 
 constexpr char kFingerprint[] = "data_fingerprint";
 
+// Names the side tables that `data` has now; empty for a job that has the same ones throughout.
+std::string VersionOf(const data::Dataset& data, const job::JobSpec& job) {
+  const data::SideTableFilesPtr tables = data.side_tables().Get();
+  return job.follow.enabled && tables != nullptr ? tables->version : "";
+}
+
+// Those of the checkpoints that there are.
+std::set<std::string> VersionsWanted(env::FileSystem* files, const std::string& checkpoints) {
+  std::set<std::string> versions;
+  const auto entries = checkpoint::ListCheckpoints(files, checkpoints);
+  if (!entries.ok()) return versions;
+  for (const checkpoint::CheckpointEntry& entry : *entries) {
+    if (entry.manifest.ok()) versions.insert(SideTablesOf(*entry.manifest));
+  }
+  versions.erase("");
+  return versions;
+}
+
+// The files of a manifest that are of these versions.
+std::set<std::string> FilesOfVersions(const std::set<std::string>& listed,
+                                      const std::set<std::string>& versions) {
+  std::set<std::string> names;
+  for (const std::string& version : versions) {
+    const std::string folder = SideTableFolder(version);
+    for (auto at = listed.lower_bound(folder); at != listed.end() && absl::StartsWith(*at, folder);
+         ++at) {
+      names.insert(*at);
+    }
+  }
+  return names;
+}
+
+// Copies versions from inputs to another directory. One that is damaged is left behind, and whoever
+// wants it is told that it is not there.
+absl::Status TakeVersions(env::FileSystem* files, const std::set<std::string>& versions,
+                          const std::string& from, const std::string& to) {
+  const std::set<std::string> listed = FilesOfModel(files, from, kSavedInputs);
+  for (const std::string& version : versions) {
+    const std::string folder = absl::StrCat(to, "/", SideTableFolder(version));
+    const std::set<std::string> names = FilesOfVersions(listed, {version});
+    const bool good = absl::c_all_of(names, [&from](const std::string& name) {
+      return CheckModelFile(from, name, kSavedInputs).ok();
+    });
+    if (names.empty() || !good || files->Exists(folder)) continue;
+    RETURN_IF_ERROR(files->MakeDirs(folder));
+    for (const std::string& name : names) {
+      ASSIGN_OR_RETURN(const std::string content, files->Read(absl::StrCat(from, "/", name)));
+      RETURN_IF_ERROR(files->WriteAtomically(absl::StrCat(to, "/", name), content));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Removes versions that the manifest does not list: nobody wants them any more, or whoever wrote
+// them was killed over it.
+void RemoveUnlisted(env::FileSystem* files, const std::string& directory) {
+  const std::set<std::string> listed = FilesOfModel(files, directory, kSavedInputs);
+  if (listed.empty()) return;
+  for (const std::string& version : SideTableVersions(files, directory)) {
+    if (!FilesOfVersions(listed, {version}).empty()) continue;
+    files->RemoveAll(absl::StrCat(directory, "/", SideTableFolder(version))).IgnoreError();
+  }
+}
+
+std::string TextOf(const nlohmann::ordered_json& manifest) {
+  return manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+// `checkpoints`: those that the inputs are beside; `earlier`: the inputs that are there now.
 absl::Status WriteAll(const data::Dataset& data, const job::JobSpec& job,
-                      const SavedModelInfo& info, env::FileSystem* files,
+                      const SavedModelInfo& info, const std::string& checkpoints,
+                      const std::string& earlier, env::FileSystem* files,
                       const std::string& directory, std::string* manifest_text) {
   RETURN_IF_ERROR(WriteInputFiles(data, job, info, files, directory));
   nlohmann::ordered_json manifest = ManifestOf(job, info, kSavedInputs);
   manifest[kFingerprint] = data.fingerprint();
+  const std::string version = VersionOf(data, job);
+  RETURN_IF_ERROR(WriteSideTables(data, job.dataset, version, files, directory));
+  if (!version.empty()) {
+    manifest[kSideTables] = version;
+    RETURN_IF_ERROR(TakeVersions(files, VersionsWanted(files, checkpoints), earlier, directory));
+  }
   const std::vector<std::string> names = FilesBelow(directory);
   manifest["files"] = names;
   ASSIGN_OR_RETURN(manifest["checksums"], ChecksumsOf(directory, names));
-  *manifest_text =
-      manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  *manifest_text = TextOf(manifest);
   return files->WriteAtomically(absl::StrCat(directory, "/", kSavedInputs.file), *manifest_text);
 }
 
@@ -79,19 +159,62 @@ absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
                         const SavedModelInfo& info, const std::string& checkpoints) {
   ASSIGN_OR_RETURN(const std::string target,
                    ResolveModelDirectory(absl::StrCat(checkpoints, "/", kInputsFolder)));
-  RETURN_IF_ERROR(CheckMayGo(target));
   const auto files = env::NewRealFileSystem();
+  RemoveUnlisted(files.get(), target);
+  RETURN_IF_ERROR(CheckMayGo(target));
   ASSIGN_OR_RETURN(env::NewDirectory made,
                    env::MakeDirectoryBeside(files.get(), target, IsSavedFile));
   const std::string temporary = made.path;
   std::string manifest;
-  absl::Status saved = WriteAll(data, job, info, files.get(), temporary, &manifest);
+  absl::Status saved =
+      WriteAll(data, job, info, checkpoints, target, files.get(), temporary, &manifest);
   const bool there = saved.ok() && IsThere(files.get(), target, manifest);
   if (saved.ok() && !there) {
     saved = env::ReplaceDirectory(files.get(), std::move(made), target, CheckMayGo);
   }
   if (there || !saved.ok()) files->RemoveAll(temporary).IgnoreError();
   return saved;
+}
+
+absl::Status UpdateSideTables(const data::Dataset& data, const job::JobSpec& job,
+                              const std::string& checkpoints) {
+  const std::string version = VersionOf(data, job);
+  if (version.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string target,
+                   ResolveModelDirectory(absl::StrCat(checkpoints, "/", kInputsFolder)));
+  ASSIGN_OR_RETURN(const nlohmann::json there, ReadModelManifest(target, kSavedInputs));
+  const auto files = env::NewRealFileSystem();
+  const std::string path = absl::StrCat(target, "/", kSavedInputs.file);
+  ASSIGN_OR_RETURN(const std::string text, files->Read(path));
+  auto manifest = nlohmann::ordered_json::parse(text, nullptr, false);
+  const auto fingerprint = there.find(kFingerprint);
+  if (!manifest.is_object() || fingerprint == there.end() || *fingerprint != data.fingerprint()) {
+    return absl::FailedPreconditionError(absl::StrCat(target, " is of another job"));
+  }
+  const std::string before = SideTablesOf(there);
+  if (before == version) return absl::OkStatus();
+  RETURN_IF_ERROR(WriteSideTables(data, job.dataset, version, files.get(), target));
+  // A checkpoint that is being written is of the version before, and in no list yet.
+  std::set<std::string> wanted = VersionsWanted(files.get(), checkpoints);
+  wanted.insert(before);
+  // What else somebody has put there is not listed.
+  std::set<std::string> listed = FilesOfModel(files.get(), target, kSavedInputs);
+  std::set<std::string> kept = FilesOfVersions(listed, wanted);
+  for (const std::string& other : SideTableVersions(files.get(), target)) {
+    for (const std::string& name : FilesOfVersions(listed, {other})) listed.erase(name);
+  }
+  listed.erase(kSavedInputs.file);
+  kept.insert(listed.begin(), listed.end());
+  for (int i = 0; i < job.dataset.joins_size(); ++i) {
+    kept.insert(SideTableFile(version, i, job.dataset.joins(i).path()));
+  }
+  const std::vector<std::string> names(kept.begin(), kept.end());
+  manifest[kSideTables] = version;
+  manifest["files"] = names;
+  ASSIGN_OR_RETURN(manifest["checksums"], ChecksumsOf(target, names));
+  RETURN_IF_ERROR(files->WriteAtomically(path, TextOf(manifest)));
+  RemoveUnlisted(files.get(), target);
+  return absl::OkStatus();
 }
 
 absl::Status CheckInputsFit(const std::string& inputs, const checkpoint::Manifest& checkpoint,

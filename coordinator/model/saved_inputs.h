@@ -3,7 +3,8 @@
 // writes and
 //
 //   inputs.json   "format": "coxswain-inputs", the job, the fingerprint of its data, "files",
-//                 "checksums" as in model.json
+//                 "checksums" as in model.json; of a job that follows "side_tables", the version of
+//                 those that it trains with now, see saved_side_tables.h
 //
 // A checkpoint belongs to the inputs if both have the same data.
 #pragma once
@@ -32,6 +33,13 @@ std::string InputsOf(const std::string& checkpoints);
 // Errors: those of CheckReplaceable and of the file system; after an error no partial files remain.
 absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
                         const SavedModelInfo& info, const std::string& checkpoints);
+
+// Of a job that follows: adds the side tables that `data` has now to the inputs that are there,
+// which keep those of the checkpoints that there are. Whoever reads the inputs meanwhile sees them
+// as they were before or as they are then. Errors: NotFound where there are no inputs;
+// FailedPrecondition for those of another job; those of the file system.
+absl::Status UpdateSideTables(const data::Dataset& data, const job::JobSpec& job,
+                              const std::string& checkpoints);
 
 // Whether the checkpoint at `path` belongs to the job of these inputs. Errors: NotFound where there
 // are no inputs; FailedPrecondition for those of another job's or other data's; DataLoss.

@@ -93,6 +93,7 @@ absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& 
   ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
                    WriteVariables(strategy, data, job, info.slots, files, directory));
   RETURN_IF_ERROR(WriteInputFiles(data, job, info, files, directory));
+  RETURN_IF_ERROR(WriteSideTables(data, job.dataset, /*version=*/"", files, directory));
   nlohmann::ordered_json manifest = ManifestOf(job, info, kSavedModel);
   manifest["steps"] = info.steps;
   manifest["metrics"] = info.metrics;
@@ -116,7 +117,6 @@ absl::Status WriteInputFiles(const data::Dataset& data, const job::JobSpec& job,
       WriteLearned(data, files, directory, info.earlier ? &info.earlier->trained : nullptr));
   RETURN_IF_ERROR(
       WriteHistory(data, job, info.earlier ? &*info.earlier : nullptr, files, directory));
-  RETURN_IF_ERROR(WriteSideTables(job.dataset, files, directory));
   return files->WriteAtomically(absl::StrCat(directory, "/job.yaml"), info.job_text);
 }
 

@@ -51,8 +51,8 @@ struct SavedModelInfo {
   std::optional<EarlierModel> earlier = {};
 };
 
-// Writes the files that converting inputs needs: job.yaml, features.json, history/, joined/ and
-// vocabulary/. Errors: those of the file system.
+// Writes the files that converting inputs needs: job.yaml, features.json, history/ and vocabulary/;
+// joined/ is left to the caller. Errors: those of the file system.
 absl::Status WriteInputFiles(const data::Dataset& data, const job::JobSpec& job,
                              const SavedModelInfo& info, env::FileSystem* files,
                              const std::string& directory);

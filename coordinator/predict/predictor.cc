@@ -44,9 +44,10 @@ absl::Status CheckTables(const model::SavedSource& source) {
 }
 
 // Of the file that lists the inputs; they are replaced as a whole. Empty when it is not there.
-std::string IdentityOf(const std::string& inputs, const std::string& row_format) {
+std::string IdentityOf(const std::string& inputs, const std::string& side_tables,
+                       const std::string& row_format) {
   const std::string file = model::FileIdentity(absl::StrCat(inputs, "/", model::kSavedInputs.file));
-  return file.empty() ? file : absl::StrCat(file, " ", row_format);
+  return file.empty() ? file : absl::StrCat(file, " ", side_tables, " ", row_format);
 }
 
 // Whether `a` is the better choice: NaN is the worst.
@@ -68,7 +69,7 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::Load(const std::string& di
 absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadOnce(const std::string& directory,
                                                                const LoadOptions& options) {
   std::unique_ptr<Predictor> predictor(new Predictor);
-  RETURN_IF_ERROR(predictor->ReadJob(directory, model::kSavedModel));
+  RETURN_IF_ERROR(predictor->ReadJob(directory, model::kSavedModel, ""));
   ASSIGN_OR_RETURN(model::SavedSource source, model::SavedSource::OpenModel(directory));
   if (options.verify) RETURN_IF_ERROR(CheckTables(source));
   RETURN_IF_ERROR(
@@ -102,19 +103,24 @@ absl::StatusOr<std::unique_ptr<Predictor>> Predictor::LoadOneCheckpoint(
         checkpoint::VerifyCheckpoint(env::NewRealFileSystem().get(), source.path(), manifest));
   }
   std::unique_ptr<Predictor> predictor(new Predictor);
-  const std::string identity = IdentityOf(inputs, place.row_format);
+  const std::string tables = model::SideTablesOf(manifest);
+  const std::string identity = IdentityOf(inputs, tables, place.row_format);
   const bool known =
       place.inputs != nullptr && !identity.empty() && place.inputs->identity == identity;
   if (known) {
     predictor->UseJob(inputs, place.inputs->job);
     predictor->data_ = place.inputs->data;
   } else {
-    RETURN_IF_ERROR(predictor->ReadJob(inputs, model::kSavedInputs));
+    // A job that follows adds tables to them, and removes others.
+    RETURN_IF_ERROR(model::ReadUnreplaced(inputs, model::kSavedInputs.file, [&] {
+      return predictor->ReadJob(inputs, model::kSavedInputs, tables);
+    }));
   }
   RETURN_IF_ERROR(
       predictor->Build(std::move(source), place.tables, place.row_format, place.open_cluster));
   // A directory that was replaced meanwhile is read anew next time.
-  if (!known && place.inputs != nullptr && IdentityOf(inputs, place.row_format) == identity) {
+  if (!known && place.inputs != nullptr &&
+      IdentityOf(inputs, tables, place.row_format) == identity) {
     *place.inputs = {identity, predictor->job_, predictor->data_};
   }
   return predictor;
@@ -142,12 +148,15 @@ absl::Status Predictor::Build(model::SavedSource source,
   return absl::OkStatus();
 }
 
-absl::Status Predictor::ReadJob(const std::string& directory, const model::ManifestKind& kind) {
+absl::Status Predictor::ReadJob(const std::string& directory, const model::ManifestKind& kind,
+                                std::string side_tables) {
   ASSIGN_OR_RETURN(const nlohmann::json manifest, model::ReadModelManifest(directory, kind));
   RETURN_IF_ERROR(model::CheckModelFiles(directory, manifest, kind));
   ASSIGN_OR_RETURN(job::JobSpec job, model::ReadKeptJob(directory, kind));
   RETURN_IF_ERROR(model::ReadLearned(directory, &job.dataset).status());
-  model::UseSavedSideTables(directory, &job.dataset);
+  // A checkpoint that does not say which was written before there were several.
+  if (side_tables.empty()) side_tables = model::SideTablesOf(manifest);
+  RETURN_IF_ERROR(model::UseSavedSideTables(directory, side_tables, &job.dataset));
   UseJob(directory, std::move(job));
   return absl::OkStatus();
 }

@@ -175,7 +175,9 @@ class Predictor {
 
  private:
   Predictor() : pool_(env::NewInlinePool()) {}
-  absl::Status ReadJob(const std::string& directory, const model::ManifestKind& kind);
+  // `side_tables`: their version, see model/saved_side_tables.h.
+  absl::Status ReadJob(const std::string& directory, const model::ManifestKind& kind,
+                       std::string side_tables);
   void UseJob(const std::string& directory, job::JobSpec job);
   absl::Status Build(model::SavedSource source, std::shared_ptr<model::CheckpointTables> tables,
                      const std::string& row_format, const OpenCluster& open_cluster);

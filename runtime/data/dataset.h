@@ -46,6 +46,7 @@
 #include "runtime/data/label_summary.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/row_places.h"
+#include "runtime/data/side_table_files.h"
 #include "runtime/data/skip_gram.h"
 #include "runtime/data/split.h"
 #include "runtime/data/ticket.h"
@@ -158,6 +159,9 @@ class Dataset {
   const proto::TrainedRows& trained_rows() const { return trained_rows_; }
   // How the rows compare with those of DatasetSpec.trained.
   SinceTraining since_training() const { return since_training_; }
+  // The files of its side tables, for whoever saves a model. LoadDataset has set them; who trains on
+  // data that follows sets those that it trains with by now.
+  CurrentSideTables& side_tables() const { return *side_tables_; }
   // Examples of a part whose value of a feature is in a bucket. 0 for other features than those of
   // one value with a vocabulary.
   int64_t CountUnknown(const std::string& feature, Part part) const;
@@ -232,6 +236,7 @@ class Dataset {
 
   const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }
 
+  const std::unique_ptr<CurrentSideTables> side_tables_ = std::make_unique<CurrentSideTables>();
   uint64_t seed_ = 0;
   Order order_;
   uint64_t fingerprint_ = 0;

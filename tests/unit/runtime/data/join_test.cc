@@ -1,11 +1,13 @@
 // Side tables: columns that rows get by a key.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/side_table.h"
+#include "runtime/env/file_system.h"
 #include "tests/testing/same_when_streamed.h"
 
 namespace coxswain::data {
@@ -176,6 +178,73 @@ TEST_CASE("join: tables count against the memory of streamed data") {
                                   Contains("it takes more than dataset.memory leaves (97.66 KiB)"));
   const auto roomy = Streamed(films.files, films.spec, 100, 0, 1 << 20);
   MustLoad(roomy);
+}
+
+// What a job has that joins `items` to files that come, before any has come.
+struct Followed {
+  Followed() {
+    spec.clear_paths();
+    spec.set_followed(true);
+    AddJoin(&spec, items, "i")->set_right_on("i");
+    AddNumeric(&spec, "price");
+    spec.mutable_label()->set_column("y");
+    spec.mutable_stream()->set_cache_directory(files.Path("cache"));
+  }
+  DataFiles files;
+  const std::string items = files.Write("items.csv", "i,price\n1,0.5\n2,8\n");
+  proto::DatasetSpec spec = CsvSpec(items);
+};
+
+TEST_CASE("join: a job that follows is the same job when a table is replaced, but not its epochs") {
+  Followed f;
+  AddCategorical(&f.spec, "i")->set_id("raw");
+  const auto before = MustLoad(f.spec);
+  REQUIRE(before->index() != nullptr);
+  proto::DatasetSpec of_epoch = f.spec;
+  of_epoch.add_paths(f.files.Write("a.csv", "i,y\n1,0\n2,1\n"));
+  const auto epoch = MustLoad(of_epoch);
+  f.files.Write("items.csv", "i,price\n1,0.25\n2,8\n3,9\n");
+  CHECK(MustLoad(f.spec)->fingerprint() == before->fingerprint());
+  CHECK(MustLoad(of_epoch)->fingerprint() != epoch->fingerprint());
+  // As a worker that comes back does.
+  CHECK(Dataset::OpenStreamed(f.spec, before->index(), 1, nullptr).ok());
+  const auto refused = Dataset::OpenStreamed(of_epoch, epoch->index(), 1, nullptr).status();
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK_THAT(std::string(refused.message()), Contains("items.csv: changed since it was indexed"));
+}
+
+TEST_CASE("join: a job that follows is another job when the keys that are its ids are others") {
+  Followed f;
+  AddCategorical(&f.spec, "i")->set_vocabulary_file(f.items);
+  const auto before = MustLoad(f.spec);
+  f.files.Write("items.csv", "i,price\n1,0.25\n2,9\n");
+  CHECK(MustLoad(f.spec)->fingerprint() == before->fingerprint());
+  CHECK(Dataset::OpenStreamed(f.spec, before->index(), 1, nullptr).ok());
+  f.files.Write("items.csv", "i,price\n2,9\n1,0.25\n");
+  const auto now = MustLoad(f.spec);
+  CHECK(*now->vocabulary("i") == Strings{"2", "1"});
+  CHECK(now->fingerprint() != before->fingerprint());
+}
+
+TEST_CASE("join: a data set has the bytes of its tables' files, whatever becomes of these") {
+  Films films;
+  const std::string text = "id,title,genres,year\n4,t,g1|g2,1990\n";
+  films.spec.mutable_joins(0)->set_path(films.files.WriteGzip("films.gz", text));
+  const auto disk = env::NewRealFileSystem();
+  const std::string packed = disk->Read(films.files.Path("films.gz")).value();
+  for (const auto mode : {proto::StreamOptions::NEVER, proto::StreamOptions::ALWAYS}) {
+    films.spec.mutable_stream()->set_mode(mode);
+    films.spec.mutable_stream()->set_cache_directory(films.files.Path("cache"));
+    films.files.WriteGzip("films.gz", text);
+    const auto data = MustLoad(films.spec);
+    std::filesystem::remove(films.files.Path("films.gz"));
+    const SideTableFilesPtr tables = data->side_tables().Get();
+    REQUIRE(tables != nullptr);
+    CHECK(tables->contents == Strings{packed});
+    CHECK(tables->version.size() == 16);
+  }
+  const auto without = MustLoad(CsvSpec(films.files.Path("ratings.csv")));
+  CHECK(without->side_tables().Get() == nullptr);
 }
 
 }  // namespace
