@@ -48,6 +48,11 @@ class Arrivals {
   absl::StatusOr<bool> Await(const std::function<void(FollowedEpoch)>& add,
                              const std::function<bool()>& stop);
   bool Has(int64_t epoch) const { return epoch < next_ && epochs_.count(epoch) > 0; }
+  // Null: there is no such epoch.
+  const data::Dataset* Data(int64_t epoch) const {
+    const auto found = epochs_.find(epoch);
+    return found == epochs_.end() ? nullptr : &found->second.data.data();
+  }
   // What trains on an epoch that there is.
   absl::StatusOr<const RemoteFunction*> TrainFunction(model::Model* model, int64_t epoch);
   // A function of its own that does. None: there is no such epoch.

@@ -106,6 +106,22 @@ absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& dat
   return absl::OkStatus();
 }
 
+absl::Status CheckSameVocabularies(const job::JobSpec& job, const data::Dataset& before,
+                                   const data::Dataset& now) {
+  for (const proto::FeatureSpec& feature : job.dataset.features()) {
+    const std::vector<std::string>* const wanted = before.vocabulary(feature.name());
+    const std::vector<std::string>* const found = now.vocabulary(feature.name());
+    if (wanted == nullptr || found == nullptr || *wanted == *found) continue;
+    const std::string key = absl::StrCat("features.", feature.name(), ".vocabulary_file");
+    const absl::Status other = absl::FailedPreconditionError(absl::StrCat(
+        job.Where(key), ": ", key, ": ", feature.vocabulary_file(), " has other keys than when ",
+        "the job began: wanted the same ", wanted->size(), " in the same order, found ",
+        found->size(), "; new ones need id: hash, id: raw or hash_buckets"));
+    return WithDetail(other, {ErrorCause::kApplication, false, "", 0});
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const data::Dataset& data) {
   model::WordTests tests;
   const model::FindWord find = [&data](absl::string_view word) {

@@ -17,6 +17,12 @@ absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& dat
 // The same for a test file that is a training file: of a job that begins to train.
 absl::Status CheckTestFiles(const job::JobSpec& job);
 
+// Of a job that follows: rows are looked up by ids that a joined table gives (vocabulary_file), and
+// so an epoch has to have the values that the job began with. Errors: FailedPrecondition with the
+// job's line.
+absl::Status CheckSameVocabularies(const job::JobSpec& job, const data::Dataset& before,
+                                   const data::Dataset& now);
+
 // Reads the files of words that `evaluate` names. Errors: those of word_eval.h, with the cause
 // kConfiguration and the job's key.
 absl::StatusOr<model::WordTests> ReadWordTests(const job::JobSpec& job, const data::Dataset& data);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/saved_side_tables.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
@@ -264,6 +265,7 @@ std::string ToJson(const RunState& s) {
     json["followed"] = Json::array();
     for (const FollowedEpoch& epoch : s.followed) json["followed"].push_back(ToJson(epoch));
   }
+  if (!s.side_tables.empty()) json[model::kSideTables] = s.side_tables;
   json["epochs_finished"] = s.epochs_finished;
   json["stopped_early"] = s.stopped_early;
   json["finished"] = s.finished;
@@ -323,6 +325,7 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
       s.followed.push_back(ReadFollowed(Fields(epoch, &error), &error));
     }
   }
+  if (json.contains(model::kSideTables)) s.side_tables = f.Get<std::string>(model::kSideTables);
   s.epochs_finished = f.Get<int64_t>("epochs_finished");
   s.stopped_early = f.Get<bool>("stopped_early");
   if (json.contains("finished")) s.finished = f.Get<bool>("finished");  // not in older ones

@@ -90,6 +90,9 @@ struct RunState {
   // Of those before it, what steps with backups did without and what was not trained on since.
   std::vector<Ticket> returned;
   std::vector<FollowedEpoch> followed;  // by epoch; empty for a job whose files are all there
+  // Names the side tables of a job that follows, those of its newest epoch (data::SideTableFiles);
+  // empty: none.
+  std::string side_tables;
   // Epochs that are trained, evaluated and judged by early stopping.
   int64_t epochs_finished = 0;
   bool stopped_early = false;

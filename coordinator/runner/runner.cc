@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/model/saved_inputs.h"
 #include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/error_summary.h"
 #include "runtime/base/logging.h"
@@ -135,6 +136,8 @@ absl::Status JobRunner::Prepare() {
   }
   strategy_.set_learning_rate_factor(state.plateau.factor);
   state.data_fingerprint = data().fingerprint();
+  const data::SideTableFilesPtr tables = data().side_tables().Get();
+  state.side_tables = follows() && tables != nullptr ? tables->version : "";
   if (!resuming && !init_from_.directory.empty()) {
     std::error_code ignored;
     state.init_from = std::filesystem::absolute(init_from_.directory, ignored).string();
@@ -275,10 +278,32 @@ absl::StatusOr<bool> JobRunner::BeginEpoch(int64_t epoch) {
     if (!more.ok()) return WithoutNewFiles(more.status());
     if (!*more) return false;
   }
+  if (const absl::Status used = UseSideTables(epoch); !used.ok()) return WithoutNewFiles(used);
   ASSIGN_OR_RETURN(const RemoteFunction* train,
                    epochs_.arrivals->TrainFunction(model_.get(), epoch));
   train_ = *train;
   return true;
+}
+
+absl::Status JobRunner::UseSideTables(int64_t epoch) {
+  const data::Dataset* const read = epochs_.arrivals->Data(epoch);
+  if (read == nullptr || read->side_tables().Get() == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSameVocabularies(job_, data(), *read));
+  data().side_tables().Set(read->side_tables().Get());
+  // Before a checkpoint names them.
+  if (checkpointing_) {
+    const absl::Status kept =
+        model::UpdateSideTables(data(), job_, checkpoints_->options().directory);
+    if (!kept.ok() && !absl::IsNotFound(kept)) {
+      LogWarning(
+          "the joined tables are not kept beside the checkpoints, of which those from now "
+          "on cannot be predicted with before that is done: ",
+          kept.message());
+    }
+  }
+  const std::string version = data().side_tables().Get()->version;
+  tracker_->Update([&version](RunState* s) { s->side_tables = version; });
+  return absl::OkStatus();
 }
 
 // All that was scheduled is trained: nothing of it is lost if a checkpoint has it.

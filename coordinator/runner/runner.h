@@ -176,6 +176,10 @@ class JobRunner {
   absl::Status ResumeArrivals(const RunState& state, const std::vector<Ticket>& pending);
   // Whether there is such an epoch; waits for it where files come while the job runs.
   absl::StatusOr<bool> BeginEpoch(int64_t epoch);
+  // From here on an epoch is trained with the side tables of its time: the model that is saved has
+  // these, and so have predictions of the checkpoints that come. Errors: those of
+  // CheckSameVocabularies.
+  absl::Status UseSideTables(int64_t epoch);
   // What the job ends with when files that come cannot be had; writes a last checkpoint.
   absl::Status WithoutNewFiles(absl::Status status);
   absl::StatusOr<std::vector<RemoteValue>> RunPending(ClusterCoordinator* coordinator);

@@ -12,10 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/model.h"
+#include "coordinator/runner/data_checks.h"
 #include "runtime/base/status.h"
 #include "runtime/data/dataset_options.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/data_specs.h"
 
 namespace coxswain::runner {
 namespace {
@@ -135,6 +137,32 @@ TEST_CASE("arrivals: whether nothing came for too long is not known of a directo
   const absl::Status status = f.Await().status();
   CHECK(status.code() == absl::StatusCode::kUnavailable);
   CHECK_THAT(std::string(status.message()), Catch::Matchers::Contains("follow_idle"));
+}
+
+TEST_CASE("arrivals: an epoch whose table gives other ids than the job began with is refused") {
+  DataFiles files;
+  files.Write("items.csv", "n,price\n7,1\n8,2\n");
+  constexpr char kJoined[] = R"(
+dataset: {path: clicks, follow: true, cache_directory: cache, join: [{path: items.csv, on: n}]}
+features:
+  - {name: n, kind: categorical, vocabulary_file: items.csv}
+  - {name: price, kind: numeric}
+label: {column: y}
+model: {kind: logistic_regression}
+)";
+  const job::JobSpec job =
+      Must(job::ParseKeptJob(kJoined, files.Path("job.yaml"), files.Path(""), {}));
+  const proto::DatasetSpec spec = SpecBeforeFiles(job.dataset);
+  const auto before = MustLoad(spec);
+  files.Write("items.csv", "n,price\n7,5\n8,6\n");
+  CHECK(CheckSameVocabularies(job, *before, *MustLoad(spec)).ok());
+  files.Write("items.csv", "n,price\n7,5\n9,6\n8,6\n");
+  const absl::Status other = CheckSameVocabularies(job, *before, *MustLoad(spec));
+  CHECK(absl::IsFailedPrecondition(other));
+  CHECK_THAT(std::string(other.message()),
+             Catch::Matchers::Contains("job.yaml:4:") &&
+                 Catch::Matchers::Contains("items.csv has other keys than when the job began") &&
+                 Catch::Matchers::Contains("wanted the same 2 in the same order, found 3"));
 }
 
 }  // namespace
