@@ -1,8 +1,11 @@
 // Jobs whose files come while they run: each row is used once, whatever is killed.
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "tests/integration/jobs.h"
 #include "tests/s3/object_store.h"
 #include "tests/testing/arrow_specs.h"
+#include "tests/testing/data_files.h"
 
 namespace coxswain {
 namespace {
@@ -445,6 +449,143 @@ TEST_CASE("a job that follows a directory that is not there is refused", "[follo
   CAPTURE(result.out, result.err);
   CHECK(result.code == 2);
   CHECK_THAT(result.err, Contains("nowhere: dataset.follow: wanted a directory"));
+}
+
+// Rows name items whose prices are in a table that is replaced while the job runs.
+class Shop {
+ public:
+  Shop() {
+    fs::create_directory(files_.Path("clicks"));
+    job_ = files_.Write("job.yaml", R"(
+dataset: {path: clicks, follow: true, cache_directory: cache, join: [{path: items.csv, on: item}]}
+features: [{name: price, kind: numeric}]
+label: {column: clicked}
+model: {kind: logistic_regression}
+train: {batch_size: 8}
+checkpoint: {every_seconds: 0.1, keep: 1000}
+cluster: {lease_seconds: 0.5}
+)");
+    rows_ = files_.Write("rows.csv", "item\n0\n1\n2\n");
+    Replace(1);
+  }
+  // Items with other prices, and more of them.
+  void Replace(int times) const {
+    std::string text = "item,price\n";
+    for (int i = 0; i < 3 + times; ++i) absl::StrAppend(&text, i, ",", (i % 2) * times + 0.5, "\n");
+    const std::string written = files_.Write("items.csv.new", text);
+    fs::rename(written, files_.Path("items.csv"));
+  }
+  void Add(const std::string& name) const {
+    std::string text = "item,clicked\n";
+    for (int i = 0; i < 60; ++i) absl::StrAppend(&text, i % 3, ",", i % 3 == 1 ? 1 : 0, "\n");
+    const std::string written = files_.Write("clicks/" + name + ".tmp", text);
+    fs::rename(written, files_.Path("clicks/" + name));
+  }
+  void End() const { files_.Write("clicks/_DONE", ""); }
+  Strings Train(const Strings& more) const {
+    Strings all = {"train", job_,          "--resume",          "--checkpoint-dir",
+                   saved(), "--model-dir", files_.Path("model")};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::string Predict(const Strings& from) const {
+    Strings all = {"predict", "--input", rows_};
+    all.insert(all.end(), from.begin(), from.end());
+    const auto result = Coxswain(all);
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  }
+  // The number of the newest checkpoint.
+  std::string Newest() const {
+    std::string newest;
+    for (const auto& entry : fs::directory_iterator(saved())) {
+      const std::string name = entry.path().filename();
+      if (name.rfind("checkpoint-", 0) == 0 && name.find('.') == std::string::npos) {
+        newest = std::max(newest, name);
+      }
+    }
+    return newest.substr(newest.find_first_not_of("checkpoint-0"));
+  }
+  std::string saved() const { return files_.Path("saved"); }
+  const DataFiles& files() const { return files_; }
+
+ private:
+  const DataFiles files_;
+  std::string job_, rows_;
+};
+
+TEST_CASE(
+    "each checkpoint of a job that follows predicts with the joined table that it trained with",
+    "[follow]") {
+  Shop shop;
+  shop.Add("1.csv");
+  {
+    Process train(CoxswainCommand(shop.Train({"--local", "1x1"})));
+    REQUIRE(train.WaitForOutput("epoch 1: "));
+    REQUIRE(train.WaitForError(" written, "));
+    train.Kill(SIGINT);
+    const auto interrupted = train.Wait();
+    CAPTURE(interrupted.out, interrupted.err);
+    REQUIRE(interrupted.code == 75);
+  }
+  const std::string first = shop.Newest();
+  const std::string by_first = shop.Predict({"--checkpoint-dir", shop.saved()});
+  shop.Replace(7);
+  shop.Add("2.csv");
+  Process train(CoxswainCommand(shop.Train({"--local", "1x1"})));
+  REQUIRE(train.WaitForOutput("epoch 2: "));
+  shop.Replace(9);
+  shop.Add("3.csv");
+  shop.End();
+  const auto result = train.Wait();
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("epoch 3: "));
+  const std::string by_last = shop.Predict({"--checkpoint-dir", shop.saved()});
+  CHECK(by_last == shop.Predict({"--model-dir", shop.files().Path("model")}));
+  CHECK(by_last != by_first);
+  CHECK(shop.Predict({"--checkpoint-dir", shop.saved(), "--checkpoint", first}) == by_first);
+}
+
+TEST_CASE("a worker comes back to a job that follows and whose joined table was replaced",
+          "[follow]") {
+  Shop shop;
+  Daemons daemons(shop.files(), 1, 1);
+  Process train(CoxswainCommand(shop.Train({"--cluster", daemons.cluster_file()})));
+  shop.Add("1.csv");
+  REQUIRE(train.WaitForOutput("epoch 1: "));
+  shop.Replace(7);
+  shop.Add("2.csv");
+  REQUIRE(train.WaitForOutput("epoch 2: "));
+  daemons.worker(0).Kill(SIGKILL);
+  daemons.worker(0).Wait();
+  shop.Add("3.csv");
+  shop.End();
+  daemons.RestartWorker(0);
+  const auto result = train.Wait();
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.out, Contains("epoch 3: "));
+}
+
+TEST_CASE("a job that follows is saved with the joined table of an object store", "[follow]") {
+  if (!HasArrow()) return;
+  Shop shop;
+  ObjectStore store;
+  const std::string text = "item,price\n0,0.5\n1,2\n2,0.5\n";
+  store.Put("shop/items.csv", text);
+  shop.Add("1.csv");
+  shop.End();
+  Process train(
+      CoxswainCommand(shop.Train(
+          {"--local", "1x1", "--set", "dataset.join=[{path: s3://shop/items.csv, on: item}]"})),
+      store.environment());
+  const auto result = train.Wait();
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  std::ifstream saved(shop.files().Path("model/joined/0.csv"));
+  CHECK(std::string(std::istreambuf_iterator<char>(saved), {}) == text);
 }
 
 }  // namespace
