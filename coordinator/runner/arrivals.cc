@@ -16,6 +16,7 @@
 #include "runtime/data/dataset_options.h"
 #include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
+#include "runtime/data/side_table_files.h"
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/env/env.h"
@@ -25,6 +26,7 @@ namespace {
 
 constexpr absl::Duration kLookAgain = absl::Milliseconds(500);
 constexpr absl::Duration kAskStoreAgain = absl::Seconds(5);  // a look is requests, which cost
+constexpr int kMostAttempts = 3;  // at an epoch whose joined tables are replaced meanwhile
 constexpr absl::Duration kStopAgain = absl::Milliseconds(50);
 
 // What holds of the data set of one epoch. It has an order and a number of its own, so that two
@@ -91,8 +93,21 @@ absl::Status Arrivals::Make(int64_t number, const std::vector<data::FollowedFile
   data::DatasetOptions options;
   options.spec = SpecOfEpoch(job_, number, files);
   options.batch_size = job_.train.batch_size;
-  ASSIGN_OR_RETURN(epochs_[number].data, strategy_->CreatePerWorkerDataset(options));
-  return absl::OkStatus();
+  for (int attempt = 1;; ++attempt) {
+    PerWorkerDataset& made = epochs_[number].data;
+    ASSIGN_OR_RETURN(made, strategy_->CreatePerWorkerDataset(options));
+    const data::SideTableFilesPtr read = made.data().side_tables().Get();
+    if (read == nullptr) return absl::OkStatus();
+    // All workers that there are have read the tables, too.
+    const auto now = data::SideTableReading::Read(options.spec);
+    if (now.ok() && now->files()->version == read->version) return absl::OkStatus();
+    if (!now.ok() || attempt == kMostAttempts) {
+      return now.ok() ? absl::FailedPreconditionError("the joined tables change all the time")
+                      : now.status();
+    }
+    LogInfo("dataset.follow: a joined table was replaced while workers read it: they read again");
+    strategy_->Release(made);
+  }
 }
 
 absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& pending) {

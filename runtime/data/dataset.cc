@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::LoadInMemory(const DatasetSpec
 
 absl::Status Dataset::BuildText(const DatasetSpec& spec) {
   ASSIGN_OR_RETURN(Text text, ReadText(spec));
-  seed_ = spec.seed();
+  order_.of_data = spec.seed();
   order_.shuffled = spec.shuffle();
   block_ = kTextBlock;
   fingerprint_ = HashPair(HashParts(spec, text.since_training),
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::WithoutRows(const DatasetSpec&
 }
 
 absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
-  seed_ = spec.seed();
+  order_.of_data = spec.seed();
   order_.shuffled = spec.shuffle();
   trained_rows_ = RowsToKeep(spec, table.chain);
   since_training_ = CompareWithTraining(spec, table.chain);
@@ -99,7 +99,7 @@ absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   order.groups = holdout.names.size();
   if (!spec.split().by().empty()) order.by = table.orders[spec.split().by()];
   if (spec.query().empty()) {
-    rows_ = SplitRows(spec.split(), seed_, table.own_rows, table.rows, order,
+    rows_ = SplitRows(spec.split(), order_.of_data, table.own_rows, table.rows, order,
                       RowsThatKeepParts(since_training_, spec));
   } else {
     RETURN_IF_ERROR(SplitQueries(spec, table));
@@ -143,8 +143,8 @@ absl::Status Dataset::SplitQueries(const DatasetSpec& spec, const Table& table) 
   std::vector<std::string> names;
   for (int64_t i = 0; i < key.names.size(); ++i) names.push_back(key.names.text(i));
   auto queries = std::make_unique<Queries>();
-  RETURN_IF_ERROR(
-      queries->Build(key.ids, names, table.places, table.own_rows, PartDraw(spec.split(), seed_)));
+  RETURN_IF_ERROR(queries->Build(key.ids, names, table.places, table.own_rows,
+                                 PartDraw(spec.split(), order_.of_data)));
   rows_ = queries->TakeRows();
   queries_ = std::move(queries);
   return absl::OkStatus();
@@ -313,7 +313,7 @@ std::optional<uint64_t> Dataset::OrderKey(const Ticket& ticket) const {
   const bool training = ticket.part == Part::kTraining;
   if (training ? !order_.shuffled : ticket.epoch == 0) return std::nullopt;
   // What is evaluated is the same whoever reads it.
-  return StreamKey(training ? order_.seed : seed_, kShuffleStream, ticket);
+  return StreamKey(training ? order_.seed : order_.of_data, kShuffleStream, ticket);
 }
 
 std::vector<uint32_t> Dataset::DrawNumbers(const Ticket& ticket) const {
@@ -373,8 +373,8 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) c
   BatchRows examples;
   examples.training = ticket.part == Part::kTraining;
   examples.begin = ticket.begin;
-  examples.epoch_key =
-      text_ != nullptr ? StreamKey(seed_, kSampleStream, ticket) : SampleStreamKey(seed_, ticket);
+  examples.epoch_key = text_ != nullptr ? StreamKey(order_.of_data, kSampleStream, ticket)
+                                        : SampleStreamKey(order_.of_data, ticket);
   std::vector<uint32_t> numbers, shuffled;
   std::vector<int32_t> ends;
   if (queries_ != nullptr) {

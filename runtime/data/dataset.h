@@ -159,8 +159,8 @@ class Dataset {
   const proto::TrainedRows& trained_rows() const { return trained_rows_; }
   // How the rows compare with those of DatasetSpec.trained.
   SinceTraining since_training() const { return since_training_; }
-  // The files of its side tables, for whoever saves a model. LoadDataset has set them; who trains on
-  // data that follows sets those that it trains with by now.
+  // The files of its side tables, for whoever saves a model. LoadDataset has set them; where files
+  // come while a job runs, it sets those that it trains with by now.
   CurrentSideTables& side_tables() const { return *side_tables_; }
   // Examples of a part whose value of a feature is in a bucket. 0 for other features than those of
   // one value with a vocabulary.
@@ -230,14 +230,14 @@ class Dataset {
   // The order of an epoch of training.
   struct Order {
     uint64_t seed = 0;
-    bool own = false;  // each reader has its own order
+    uint64_t of_data = 0;  // the seed of parts and samples, which all readers share
+    bool own = false;      // each reader has its own order
     bool shuffled = false;
   };
 
   const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }
 
   const std::unique_ptr<CurrentSideTables> side_tables_ = std::make_unique<CurrentSideTables>();
-  uint64_t seed_ = 0;
   Order order_;
   uint64_t fingerprint_ = 0;
   proto::TrainedRows trained_rows_;

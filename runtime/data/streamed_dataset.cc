@@ -102,7 +102,7 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
   // Before a step waits for them. A task without a background may never read the data.
   if (background != nullptr) RETURN_IF_ERROR(PrepareFiles(*data));
-  seed_ = spec.seed();
+  order_.of_data = spec.seed();
   order_.shuffled = spec.shuffle();
   // As for the same data in memory, but also with the order, because positions in checkpoints refer
   // to it.
@@ -145,8 +145,8 @@ absl::StatusOr<Batch> Dataset::ReadStreamed(const Ticket& ticket, const Ticket* 
   if (ahead != nullptr && (ahead->size() == 0 || !CheckTicket(*ahead).ok())) ahead = nullptr;
   if (ahead != nullptr) then = {*ahead, OrderKey(*ahead)};
   const bool is_text = !FormatOf(stream_->data().spec).has_rows();
-  const uint64_t sample_key =
-      is_text ? StreamKey(seed_, kSampleStream, ticket) : SampleStreamKey(seed_, ticket);
+  const uint64_t sample_key = is_text ? StreamKey(order_.of_data, kSampleStream, ticket)
+                                      : SampleStreamKey(order_.of_data, ticket);
   return stream_->Read(ticket, OrderKey(ticket), sample_key, ahead == nullptr ? nullptr : &then);
 }
 

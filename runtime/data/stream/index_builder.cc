@@ -10,7 +10,6 @@
 #include "runtime/data/file_error.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/learned.h"
-#include "runtime/data/side_table.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/block_cutter.h"
 #include "runtime/data/stream/file_identity.h"
@@ -69,16 +68,18 @@ uint64_t IndexKey(const DatasetSpec& spec) {
 }
 
 std::vector<std::string> IndexedPaths(const DatasetSpec& spec) {
+  // Of a job that follows they may be replaced: a worker that comes back reads what is there then.
+  const bool has_tables = !(spec.followed() && spec.learned().empty());
   std::vector<std::string> paths(spec.paths().begin(), spec.paths().end());
   paths.insert(paths.end(), spec.split().test_paths().begin(), spec.split().test_paths().end());
   for (const proto::FeatureSpec& feature : spec.features()) {
     // The model's vocabularies and statistics are used instead.
     if (feature.vocabulary_file().empty() || FindLearned(spec, feature.name()) != nullptr) continue;
-    if (MayReplaceTables(spec) && TableOfValues(feature, spec) != nullptr) continue;
+    if (!has_tables && TableOfValues(feature, spec) != nullptr) continue;
     paths.push_back(feature.vocabulary_file());
   }
-  if (!MayReplaceTables(spec)) {
-    for (const proto::JoinSpec& join : spec.joins()) paths.push_back(join.path());
+  for (const proto::JoinSpec& join : spec.joins()) {
+    if (has_tables) paths.push_back(join.path());
   }
   const int files = spec.paths_size() + spec.split().test_paths_size();
   for (int i = 0; i < files && FormatOf(spec).has_files_beside(); ++i) {
