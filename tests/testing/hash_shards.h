@@ -20,7 +20,7 @@ namespace coxswain::testing {
 
 // All ways in which rows come and go.
 inline std::vector<proto::HashTableSpec> KindsOfHashTables() {
-  std::vector<proto::HashTableSpec> kinds(5);
+  std::vector<proto::HashTableSpec> kinds(6);
   kinds[1].set_min_count(2);
   kinds[2].set_admission_probability(0.3);
   kinds[2].set_ttl_steps(30);
@@ -29,6 +29,8 @@ inline std::vector<proto::HashTableSpec> KindsOfHashTables() {
   kinds[3].set_evict("frequency");
   kinds[4].set_ttl_seconds(40);
   kinds[4].set_max_rows(150);
+  kinds[5].set_min_count(2);
+  kinds[5].set_ttl_steps(20);
   return kinds;
 }
 

