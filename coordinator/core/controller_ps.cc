@@ -96,7 +96,8 @@ void Controller::SaveBeforeEnd() {
     const bool again = absl::IsUnavailable(saved.status()) && !recovery_.running();
     if (again && life_.failed().ok()) return;
     const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
-    for (int ps : all ? recovery_.ending() : asked) {
+    const std::set<int> go = all ? recovery_.ending() : asked;  // a copy: it changes in the loop
+    for (int ps : go) {
       recovery_.Ended(ps);
       tasks_.ps()[static_cast<size_t>(ps)]->LetGo();
     }
