@@ -21,7 +21,12 @@ void KeptInputs::Write() {
   const absl::Status saved = save_();
   saved_ = saved.ok();
   const std::string code = saved.ok() ? "" : absl::StatusCodeToString(saved.code());
-  if (std::exchange(told_, code) == code || saved.ok()) return;
+  const std::string told = std::exchange(told_, code);
+  if (told == code) return;
+  if (saved.ok()) {
+    note_(absl::StrCat("note: ", model::InputsOf(checkpoints_), " is written now"));
+    return;
+  }
   note_(absl::StrCat("note: ", model::InputsOf(checkpoints_),
                      " is not written, and is tried again with each checkpoint; without it nothing "
                      "can follow the checkpoints (serve, predict): ",

@@ -73,7 +73,8 @@ TEST_CASE("inputs that could not be written are tried with each checkpoint, and 
   k.inputs.CheckpointWritten();
   k.inputs.Look();
   CHECK(k.saves == 5);
-  CHECK(k.notes.size() == 1);
+  REQUIRE(k.notes.size() == 2);
+  CHECK_THAT(k.notes[1], Contains("inputs is written now"));
 }
 
 }  // namespace
