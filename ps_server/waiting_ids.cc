@@ -139,13 +139,6 @@ void WaitingIds::ForEach(absl::FunctionRef<void(const Entry&)> visit) const {
   }
 }
 
-std::vector<WaitingIds::Entry> WaitingIds::All() const {
-  std::vector<Entry> all;
-  all.reserve(static_cast<size_t>(size_));
-  ForEach([&](const Entry& entry) { all.push_back(entry); });
-  return all;
-}
-
 void WaitingIds::Restore(const Entry& entry) {
   if (entry.count == 0) return;
   const size_t set = SetOf(entry.id);

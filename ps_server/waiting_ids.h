@@ -10,13 +10,12 @@
 // which its ids stand without gaps. Nothing is ever moved to a larger place, so growing causes no
 // pause.
 //
-// The state is a function of the sequence of Counts; what All lists restores it to the bit.
+// The state is a function of the sequence of Counts; what ForEach visits restores it to the bit.
 //
 // Thread model: one thread.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -57,7 +56,6 @@ class WaitingIds {
 
   // All entries, for a checkpoint; and restoring them, in this order.
   void ForEach(absl::FunctionRef<void(const Entry&)> visit) const;
-  std::vector<Entry> All() const;
   void Restore(const Entry& entry);
 
  private:

@@ -199,6 +199,12 @@ TEST_CASE("waiting ids: no count is lost while as many wait as are promised") {
   }
 }
 
+std::vector<WaitingIds::Entry> AllOf(const WaitingIds& waiting) {
+  std::vector<WaitingIds::Entry> all;
+  waiting.ForEach([&all](const WaitingIds::Entry& entry) { all.push_back(entry); });
+  return all;
+}
+
 TEST_CASE("waiting ids: memory is bounded, the latest are remembered, and a copy goes on alike") {
   constexpr int64_t kSets = 1 << 10, kMost = kSets * WaitingIds::kWays, kIds = 3 * kMost;
   WaitingIds waiting(kSets);
@@ -208,7 +214,7 @@ TEST_CASE("waiting ids: memory is bounded, the latest are remembered, and a copy
   CHECK(waiting.forgotten() == kIds - waiting.size());
   CHECK(waiting.memory_bytes() <= kMost / 7 * 128 + kSets * 5);
   WaitingIds copy(kSets);
-  const std::vector<WaitingIds::Entry> all = waiting.All();
+  const std::vector<WaitingIds::Entry> all = AllOf(waiting);
   CHECK(static_cast<int64_t>(all.size()) == waiting.size());
   REQUIRE(copy.Reserve(waiting.size()).ok());
   for (const WaitingIds::Entry& entry : all) copy.Restore(entry);
@@ -226,7 +232,7 @@ TEST_CASE("waiting ids: memory is bounded, the latest are remembered, and a copy
     const auto id = static_cast<int64_t>(random() % (2 * kMost)) + kIds;
     if (CountNext(&copy, id, kIds + i, 2) != CountNext(&waiting, id, kIds + i, 2)) FAIL(id);
   }
-  const std::vector<WaitingIds::Entry> of_copy = copy.All(), of_first = waiting.All();
+  const std::vector<WaitingIds::Entry> of_copy = AllOf(copy), of_first = AllOf(waiting);
   REQUIRE(of_copy.size() == of_first.size());
   for (size_t i = 0; i < of_first.size(); ++i) {
     const WaitingIds::Entry &a = of_first[i], &b = of_copy[i];

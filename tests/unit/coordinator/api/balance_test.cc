@@ -124,17 +124,15 @@ TEST_CASE("shards that are used part at a checkpoint, and each update counts onc
   }
 }
 
-TEST_CASE("a checkpoint that is asked for while shards move is written once they have",
-          "[balance]") {
-  const DataFiles dir;
+// With each checkpoint all shards move to the next PS.
+CheckpointOptions MovingOn(const DataFiles& dir) {
   CheckpointOptions options;
   options.directory = dir.Path("checkpoints");
   options.every = absl::ZeroDuration();
   options.every_steps = 10;
   options.balance.pause_share = 1;
-  int asked = 0;
-  options.choose_moves = [&asked](const std::set<int>& there,
-                                  const std::vector<core::PlacedShard>& shards) {
+  options.choose_moves = [asked = 0](const std::set<int>& there,
+                                     const std::vector<core::PlacedShard>& shards) mutable {
     std::map<uint32_t, int> moves;
     ++asked;
     for (const core::PlacedShard& s : shards) {
@@ -142,7 +140,13 @@ TEST_CASE("a checkpoint that is asked for while shards move is written once they
     }
     return moves;
   };
-  CheckpointManager checkpoints(options);
+  return options;
+}
+
+TEST_CASE("a checkpoint that is asked for while shards move is written once they have",
+          "[balance]") {
+  const DataFiles dir;
+  CheckpointManager checkpoints(MovingOn(dir));
   Must(checkpoints.Find());
   const Cluster cluster = MustStart(3, 2);
   Program program(cluster, &checkpoints);
@@ -167,22 +171,7 @@ TEST_CASE("a checkpoint that is asked for while shards move is written once they
 
 TEST_CASE("shards move anywhere again and again, and every update counts once", "[balance]") {
   const DataFiles dir;
-  CheckpointOptions options;
-  options.directory = dir.Path("checkpoints");
-  options.every = absl::ZeroDuration();
-  options.every_steps = 10;
-  options.balance.pause_share = 1;
-  int asked = 0;
-  options.choose_moves = [&asked](const std::set<int>& there,
-                                  const std::vector<core::PlacedShard>& shards) {
-    std::map<uint32_t, int> moves;
-    ++asked;
-    for (const core::PlacedShard& s : shards) {
-      moves[s.id] = static_cast<int>((s.id + static_cast<ShardId>(asked)) % there.size());
-    }
-    return moves;
-  };
-  CheckpointManager checkpoints(options);
+  CheckpointManager checkpoints(MovingOn(dir));
   Must(checkpoints.Find());
   const Cluster cluster = MustStart(3, 2);
   Program program(cluster, &checkpoints);

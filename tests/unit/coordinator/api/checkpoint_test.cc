@@ -351,7 +351,9 @@ TEST_CASE("steps that end together lead to one checkpoint where one is due", "[c
   }
   Must(cluster.WaitUntilSettled());
   Must(checkpoints.Save());
-  CHECK(cluster.Stats().checkpoints.written <= 8 + 1);  // 800 batches, and the last one
+  const int64_t written = cluster.Stats().checkpoints.written;
+  CHECK(written >= 4);
+  CHECK(written <= 8 + 1);  // 800 batches, and the last one
 }
 
 TEST_CASE("two jobs do not write into one directory of checkpoints", "[checkpoint]") {
