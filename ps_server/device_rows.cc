@@ -566,8 +566,12 @@ absl::Status DeviceRows::Synchronize() {
 }
 
 RowDevices::RowDevices(Open open, int first, const graph::OpRegistry* registry,
-                       DeviceRows::Lost lost)
-    : open_(std::move(open)), first_(first), registry_(registry), lost_(std::move(lost)) {}
+                       DeviceRows::Lost lost, std::string table_directory)
+    : open_(std::move(open)),
+      first_(first),
+      registry_(registry),
+      lost_(std::move(lost)),
+      table_directory_(std::move(table_directory)) {}
 
 absl::Status RowDevices::OpenOnce() {
   const absl::MutexLock opening(&open_mu_);

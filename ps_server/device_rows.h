@@ -185,7 +185,8 @@ class DeviceRows {
   RowBatch* waits_in_ = nullptr;  // which has work of these rows
 };
 
-// The GPUs of a PS, for its shards. Thread-safe. Must outlive them.
+// What a PS has for the rows of its shards beside its memory: GPUs, and a directory. Thread-safe.
+// Must outlive them.
 class RowDevices {
  public:
   using Open = std::function<absl::StatusOr<std::shared_ptr<const device::DeviceSet>>()>;
@@ -194,13 +195,16 @@ class RowDevices {
   // that uses one takes memory there. Null: there is none. `first`: the device that comes first,
   // modulo their number, so that the PS of one machine do not all begin with the same. `lost` is
   // called at most once, on any thread.
-  RowDevices(Open open, int first, const graph::OpRegistry* registry, DeviceRows::Lost lost);
+  // `table_directory`: for rows on disk; empty: there is none.
+  RowDevices(Open open, int first, const graph::OpRegistry* registry, DeviceRows::Lost lost,
+             std::string table_directory = "");
 
   // On the device that has given the fewest bytes so far. Errors: FailedPrecondition where there is
   // no device; those of `open` and of DeviceRows::Make.
   absl::StatusOr<std::unique_ptr<DeviceRows>> Make(DeviceRows::Plan plan);
   // Those that are open, for people.
   std::vector<std::string> names() const;
+  const std::string& table_directory() const { return table_directory_; }
 
  private:
   absl::Status OpenOnce();
@@ -209,6 +213,7 @@ class RowDevices {
   const int first_;
   const graph::OpRegistry* const registry_;
   const DeviceRows::Lost lost_;
+  const std::string table_directory_;
   absl::Mutex open_mu_;  // opening may take seconds, for which nobody else who asks should wait
   mutable absl::Mutex mu_;
   std::shared_ptr<const device::DeviceSet> devices_ ABSL_GUARDED_BY(mu_);

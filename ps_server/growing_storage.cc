@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/storage.h"
@@ -43,6 +44,12 @@ absl::StatusOr<GrowingStorage> GrowingStorage::Create(size_t max_bytes) {
   return storage;
 }
 
+absl::StatusOr<GrowingStorage> GrowingStorage::CreateInFile(size_t max_bytes, TableFile file) {
+  ASSIGN_OR_RETURN(GrowingStorage storage, Create(max_bytes));
+  storage.file_ = std::move(file);
+  return storage;
+}
+
 absl::Status GrowingStorage::Grow(size_t bytes) {
   if (bytes <= bytes_) return absl::OkStatus();
   if (bytes > max_bytes_) {
@@ -53,17 +60,26 @@ absl::Status GrowingStorage::Grow(size_t bytes) {
   const auto rounded = [this](size_t size) {
     return std::min(RoundUp(size, size < kHugePage ? kSmallStep : kHugePage), max_bytes_);
   };
-  size_t next = rounded(std::max(bytes, bytes_ + bytes_ / 8));
-  if (!CheckRoom(next - bytes_, next).ok()) {
-    next = rounded(bytes);  // some of the last that there is
-    RETURN_IF_ERROR(CheckRoom(next - bytes_, next));
+  const size_t next = rounded(std::max(bytes, bytes_ + bytes_ / 8));
+  if (MakeUsable(next).ok()) return absl::OkStatus();
+  return MakeUsable(rounded(bytes));  // some of the last that there is
+}
+
+absl::Status GrowingStorage::MakeUsable(size_t end) {
+  char* const begin = data() + bytes_;
+  const size_t more = end - bytes_;
+  if (file_.valid()) {
+    RETURN_IF_ERROR(file_.Map(bytes_, end, begin));
+    bytes_ = end;
+    return absl::OkStatus();
   }
-  if (mprotect(data() + bytes_, next - bytes_, PROT_READ | PROT_WRITE) != 0) {
-    return Exhausted(next, std::strerror(errno));
+  RETURN_IF_ERROR(CheckRoom(more, end));
+  if (mprotect(begin, more, PROT_READ | PROT_WRITE) != 0) {
+    return Exhausted(end, std::strerror(errno));
   }
   // Advice: without it all works, only slower.
-  if (next >= kHugePage) madvise(data() + bytes_, next - bytes_, MADV_HUGEPAGE);
-  bytes_ = next;
+  if (end >= kHugePage) madvise(begin, more, MADV_HUGEPAGE);
+  bytes_ = end;
   return absl::OkStatus();
 }
 

@@ -68,11 +68,16 @@ HashRows::HashRows(const proto::ShardSpec& spec, const PartPlan& plan, RowsIn ro
 }
 
 absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpec& spec,
-                                                           const PartPlan& plan, RowsIn rows_in) {
+                                                           const PartPlan& plan, RowsIn rows_in,
+                                                           const std::string& directory) {
   RETURN_IF_ERROR(CheckSpec(spec.variable().hash(), spec.count()));
   std::unique_ptr<HashRows> rows(new HashRows(spec, plan, rows_in));
-  RETURN_IF_ERROR(rows->ReserveAddresses());
-  rows->memory_ = {rows->row_storage_.range(), rows->side_storage_.range()};
+  TableFile file;
+  if (rows_in == RowsIn::kFile) {
+    ASSIGN_OR_RETURN(file, TableFile::Create(directory));
+  }
+  RETURN_IF_ERROR(rows->ReserveAddresses(file));
+  rows->memory_ = {rows->row_storage_.range(), rows->side_storage_.range(), file.valid()};
   const auto place = [&](const char* part) {
     return PlaceOf(plan, rows->memory_, static_cast<size_t>(plan.Find(part)));
   };
@@ -83,13 +88,14 @@ absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpe
   return rows;
 }
 
-// For as many rows as the machine can hold. Less where many shards share a process's addresses.
-absl::Status HashRows::ReserveAddresses() {
+// For as many rows as the machine can hold; in a file more. Less where many shards share a process's
+// addresses.
+absl::Status HashRows::ReserveAddresses(const TableFile& file) {
   const size_t per_row = row_stride_ + plan_.side_stride;
-  size_t bytes = std::min(PhysicalMemoryBytes(), kMostAddresses);
+  size_t bytes = file.valid() ? kMostAddresses : std::min(PhysicalMemoryBytes(), kMostAddresses);
   while (true) {
     const size_t rows = std::min(static_cast<size_t>(HashIndex::kMaxRows), bytes / per_row);
-    auto row_storage = GrowingStorage::Create(rows * row_stride_);
+    auto row_storage = GrowingStorage::CreateInFile(rows * row_stride_, file);
     auto side_storage = GrowingStorage::Create(rows * plan_.side_stride);
     if (row_storage.ok() && side_storage.ok()) {
       row_storage_ = *std::move(row_storage);

@@ -46,10 +46,12 @@ class HashRows {
   static constexpr const char* kWaitingNames[] = {"waiting_ids", "waiting_counts", "waiting_seen"};
 
   // Where `rows_in` is a GPU, the block of rows is there, and only the parts beside it are here.
-  // Errors: InvalidArgument for a spec that contradicts itself; ResourceExhausted.
+  // Where it is a file, that is a new one in `directory`. Errors: InvalidArgument for a spec that
+  // contradicts itself; ResourceExhausted; those of TableFile.
   static absl::StatusOr<std::unique_ptr<HashRows>> Create(const proto::ShardSpec& spec,
                                                           const PartPlan& plan,
-                                                          RowsIn rows_in = RowsIn::kHost);
+                                                          RowsIn rows_in = RowsIn::kHost,
+                                                          const std::string& directory = "");
 
   int64_t places() const { return places_; }  // places in the storage, including free ones
   int64_t rows() const { return index_.size(); }
@@ -62,7 +64,7 @@ class HashRows {
   int64_t dropped() const { return dropped_; }  // gradients dropped because their id had no row
   int64_t waiting() const { return waiting_.size(); }
   int64_t memory_bytes() const;
-  // The memory of the rows on the host; it stays the same as long as the shard lives.
+  // The memory of the rows on the host, or a file's; it stays the same as long as the shard lives.
   const TableMemory& memory() const { return memory_; }
 
   // The places of ids, -1 for those without a row.
@@ -152,7 +154,7 @@ class HashRows {
   int64_t used(int64_t place) const { return Load<int64_t>(used_, place); }
   void set_count(int64_t place, uint32_t count) { Store(counts_, place, count); }
   void set_id(int64_t place, int64_t id) { Store(ids_, place, id); }
-  absl::Status ReserveAddresses();
+  absl::Status ReserveAddresses(const TableFile& file);
 
   const proto::HashTableSpec spec_;
   const PartPlan plan_;

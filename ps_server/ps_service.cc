@@ -56,7 +56,8 @@ PsService::PsService(env::Env* env, net::Transport* transport, const graph::OpRe
                      cluster::DaemonOptions daemon_options, int lanes)
     : cluster::Daemon(env, transport, std::move(daemon_options)),
       registry_(registry),
-      row_devices_(options().open_devices, options().task, registry, options().device_lost) {
+      row_devices_(options().open_devices, options().task, registry, options().device_lost,
+                   options().table_directory) {
   frames_.env = env;
   frames_.trace = trace();
   frames_.tasks = &tasks_;

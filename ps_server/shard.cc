@@ -10,6 +10,7 @@
 #include "ps_server/row_copy.h"
 #include "ps_server/shard_snapshot.h"
 #include "ps_server/storage.h"
+#include "ps_server/table_file.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/within_memory.h"
@@ -17,25 +18,34 @@
 namespace coxswain::ps {
 namespace {
 
+// All parts of so many bytes are filled before the next rows are: they lie side by side.
+constexpr size_t kFilledAtOnce = size_t{1} << 20;
+
+struct Rows {
+  int64_t begin, end;
+};
+
 template <typename T>
-void FillPart(const PartPlace& at, int64_t rows, int64_t width, double value) {
-  for (int64_t r = 0; r < rows; ++r) {
+void FillPart(const PartPlace& at, Rows rows, int64_t width, double value) {
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
     std::fill_n(reinterpret_cast<T*>(at.Row(r)), width, static_cast<T>(value));
   }
 }
 
 template <typename T>
-void FillFrom(const Initializer& initializer, const ShardLayout& layout, const PartPlace& at) {
+void FillFrom(const Initializer& initializer, const ShardLayout& layout, Rows rows,
+              const PartPlace& at) {
   const size_t width = static_cast<size_t>(layout.row_elements());
-  for (int64_t r = 0; r < layout.rows(); ++r) {
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
     T* row = reinterpret_cast<T*>(at.Row(r));
     initializer.FillRow(layout.ToGlobal(r), absl::MakeSpan(row, width));
   }
 }
 
-void FillBf16From(const Initializer& initializer, const ShardLayout& layout, const PartPlace& at) {
+void FillBf16From(const Initializer& initializer, const ShardLayout& layout, Rows rows,
+                  const PartPlace& at) {
   std::vector<float> row(static_cast<size_t>(layout.row_elements()));
-  for (int64_t r = 0; r < layout.rows(); ++r) {
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
     initializer.FillRow(layout.ToGlobal(r), absl::MakeSpan(row));
     WriteBf16Rows(at.Row(r), at.stride, layout.row_elements(), 1, row.data());
   }
@@ -59,8 +69,7 @@ Shard::Shard(proto::ShardSpec spec, ShardLayout layout, Optimizer optimizer)
     : spec_(std::move(spec)),
       layout_(std::move(layout)),
       optimizer_(std::move(optimizer)),
-      plan_(
-          PlanParts(layout_, optimizer_, table(), WantsGpu(spec_) ? RowsIn::kGpu : RowsIn::kHost)),
+      plan_(PlanParts(layout_, optimizer_, table(), WantedIn(spec_))),
       touched_(plan_.Find(kTouchedPart)),
       averages_(plan_.Find(kEmaPart)) {}
 
@@ -92,19 +101,22 @@ absl::StatusOr<std::unique_ptr<Shard>> Shard::Make(const proto::ShardSpec& spec,
     return shard->Invalid(rounding.message());
   }
   if (shard->layout_.hashed()) shard->initializer_ = initializer;
-  if (WantsGpu(spec)) {
-    RETURN_IF_ERROR(shard->CheckForGpu());
-    RETURN_IF_ERROR(shard->AllocateOnGpu(devices));
-    RETURN_IF_ERROR(shard->FillOnGpu(fill == Fill::kInitialize ? &initializer : nullptr));
-    return shard;
+  RETURN_IF_ERROR(shard->CheckDevice());
+  const Initializer* const weights = fill == Fill::kInitialize ? &initializer : nullptr;
+  switch (WantedIn(spec)) {
+    case RowsIn::kGpu:
+      RETURN_IF_ERROR(shard->AllocateOnGpu(devices));
+      RETURN_IF_ERROR(shard->FillOnGpu(weights));
+      return shard;
+    case RowsIn::kFile:
+      RETURN_IF_ERROR(shard->AllocateInFile(devices));
+      break;
+    case RowsIn::kHost:
+      RETURN_IF_ERROR(shard->layout_.hashed() ? shard->AllocateHash(RowsIn::kHost)
+                                              : shard->AllocateParts());
+      break;
   }
-  if (shard->layout_.hashed()) {
-    RETURN_IF_ERROR(shard->AllocateHash(RowsIn::kHost));
-    return shard;
-  }
-  RETURN_IF_ERROR(shard->AllocateParts());
-  shard->FillParts();
-  if (fill == Fill::kInitialize) shard->FillWeights(initializer);
+  if (!shard->layout_.hashed()) shard->FillRows(weights);
   return shard;
 }
 
@@ -122,10 +134,7 @@ absl::Status Shard::AllocateParts() {
     absl::StatusOr<Buffer> memory = AllocateFilledStorage(rows * plan_.row_stride);
     if (!memory.ok()) return Annotate(memory.status(), Invalid("").message());
     memory_.rows = std::move(memory).value();
-    memory = AllocateStorage(rows * plan_.side_stride);
-    if (!memory.ok()) return Annotate(memory.status(), Invalid("").message());
-    memory_.side = std::move(memory).value();
-    return absl::OkStatus();
+    return AllocateSide();
   }
   for (const ShardPart& part : plan_.parts) {
     absl::StatusOr<Buffer> memory = AllocateFilledStorage(rows * part.row_bytes());
@@ -135,16 +144,34 @@ absl::Status Shard::AllocateParts() {
   return absl::OkStatus();
 }
 
-void Shard::FillParts() {
+absl::Status Shard::AllocateSide() {
+  absl::StatusOr<Buffer> side = AllocateStorage(static_cast<size_t>(rows()) * plan_.side_stride);
+  if (!side.ok()) return Annotate(side.status(), Invalid("").message());
+  memory_.side = *std::move(side);
+  return absl::OkStatus();
+}
+
+void Shard::FillRows(const Initializer* initializer) {
+  const size_t row_bytes = std::max<size_t>(1, plan_.row_stride);
+  const auto most = std::max<int64_t>(1, static_cast<int64_t>(kFilledAtOnce / row_bytes));
+  for (int64_t begin = 0; begin < rows(); begin += most) {
+    const int64_t n = std::min(most, rows() - begin);
+    FillParts(begin, n);
+    if (initializer != nullptr) FillWeights(*initializer, begin, n);
+  }
+}
+
+void Shard::FillParts(int64_t begin, int64_t n) {
+  const Rows rows{begin, begin + n};
   for (int p = 1; p < parts(); ++p) {
     const ShardPart& filled = part(p);
     if (filled.initial == 0) continue;  // new memory is zero
     switch (filled.dtype) {
       case DType::kF32:
-        FillPart<float>(Place(p), rows(), filled.width, filled.initial);
+        FillPart<float>(Place(p), rows, filled.width, filled.initial);
         break;
       case DType::kF64:
-        FillPart<double>(Place(p), rows(), filled.width, filled.initial);
+        FillPart<double>(Place(p), rows, filled.width, filled.initial);
         break;
       default:
         COX_CHECK(false, "part ", filled.name, " of ", DTypeName(filled.dtype));
@@ -152,24 +179,25 @@ void Shard::FillParts() {
   }
 }
 
-void Shard::FillWeights(const Initializer& initializer) {
+void Shard::FillWeights(const Initializer& initializer, int64_t begin, int64_t n) {
+  const Rows rows{begin, begin + n};
   switch (layout_.dtype()) {
     case DType::kF32:
-      FillFrom<float>(initializer, layout_, Place(0));
+      FillFrom<float>(initializer, layout_, rows, Place(0));
       break;
     case DType::kBF16:
-      FillBf16From(initializer, layout_, Place(0));
+      FillBf16From(initializer, layout_, rows, Place(0));
       break;
     case DType::kF64:
-      FillFrom<double>(initializer, layout_, Place(0));
+      FillFrom<double>(initializer, layout_, rows, Place(0));
       break;
     case DType::kI64:
-      FillFrom<int64_t>(initializer, layout_, Place(0));
+      FillFrom<int64_t>(initializer, layout_, rows, Place(0));
       break;
     default:
       COX_CHECK(false, "a layout of ", DTypeName(layout_.dtype()));
   }
-  if (averages_ > 0) BeginAverages(Averaged(), nullptr, 0, rows());
+  if (averages_ > 0) BeginAverages(Averaged(), nullptr, begin, n);
 }
 
 int64_t Shard::memory_bytes() const {
@@ -222,6 +250,7 @@ void Shard::CopyShared() {
 
 void Shard::PrepareChange(const int64_t* ids, int64_t n) {
   CopyShared();
+  ReadAhead(memory_, plan_.row_stride, ids, n);
   if (snapshots_.empty()) return;
   std::erase_if(snapshots_, [](const auto& snapshot) { return snapshot.expired(); });
   for (const std::weak_ptr<ShardSnapshot>& held : snapshots_) {

@@ -47,8 +47,8 @@ class Shard {
 
   // Errors: InvalidArgument for a spec that ShardLayout, Initializer or Optimizer refuses, and for
   // an optimizer on an integer variable; ResourceExhausted.
-  // For rows in the memory of a GPU also FailedPrecondition where there is none; `devices`, which
-  // may be null, must outlive the shard.
+  // For rows in the memory of a GPU or on disk also FailedPrecondition where there is none, and
+  // those of TableFile; `devices`, which may be null, must outlive the shard.
   static absl::StatusOr<std::unique_ptr<Shard>> Create(const proto::ShardSpec& spec,
                                                        Fill fill = Fill::kInitialize,
                                                        RowDevices* devices = nullptr);
@@ -196,11 +196,16 @@ class Shard {
     RowBatch* later = nullptr;
   };
 
-  // Rows in the memory of a GPU (shard_device.cc).
-  static bool WantsGpu(const proto::ShardSpec& spec);
+  // Where the rows are to be (shard_device.cc).
+  static RowsIn WantedIn(const proto::ShardSpec& spec);
+  absl::Status CheckDevice() const;
+  // Rows in a file.
+  absl::Status CheckForFile() const;
+  absl::Status AllocateInFile(const RowDevices* devices);
+  // Rows in the memory of a GPU.
   absl::Status CheckForGpu() const;
   absl::Status AllocateOnGpu(RowDevices* devices);
-  absl::Status AllocateHash(RowsIn rows_in);
+  absl::Status AllocateHash(RowsIn rows_in, const std::string& directory = "");
   absl::Status FillOnGpu(const Initializer* initializer);
   // All slots of a row of the block, with their initial values.
   void FillSlots(float* row) const;
@@ -213,8 +218,12 @@ class Shard {
   // Of a table. Errors: ResourceExhausted.
   absl::Status CheckRowCount() const;
   absl::Status AllocateParts();
-  void FillParts();
-  void FillWeights(const Initializer& initializer);
+  absl::Status AllocateSide();
+  // All parts of all rows. Without an initializer weights are zeros.
+  void FillRows(const Initializer* initializer);
+  // Of rows [begin, begin + n).
+  void FillParts(int64_t begin, int64_t n);
+  void FillWeights(const Initializer& initializer, int64_t begin, int64_t n);
   PartPlace Place(int part) const;
   // Records that the update after applied() has changed the rows.
   void Touch(const int64_t* ids, int64_t n);

@@ -7,8 +7,9 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "ps_server/growing_storage.h"
 #include "ps_server/shard.h"
-#include "ps_server/storage.h"
+#include "ps_server/table_file.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 
@@ -60,14 +61,58 @@ Marked Mark(const PartPlace& touched, absl::Span<const int64_t> rows, int64_t nu
 
 }  // namespace
 
-bool Shard::WantsGpu(const proto::ShardSpec& spec) { return !spec.variable().device().empty(); }
+RowsIn Shard::WantedIn(const proto::ShardSpec& spec) {
+  const std::string& device = spec.variable().device();
+  if (device == kOnGpu) return RowsIn::kGpu;
+  return device == kOnDisk ? RowsIn::kFile : RowsIn::kHost;
+}
+
+absl::Status Shard::CheckDevice() const {
+  const std::string& wanted = spec_.variable().device();
+  if (wanted.empty()) return absl::OkStatus();
+  if (wanted == kOnGpu) return CheckForGpu();
+  if (wanted == kOnDisk) return CheckForFile();
+  return Invalid(
+      absl::StrCat("device: wanted ", kOnGpu, ", ", kOnDisk, " or none, found ", wanted));
+}
+
+absl::Status Shard::CheckForFile() const {
+  const auto refuse = [this](absl::string_view what) {
+    return Invalid(absl::StrCat("rows on disk (device: disk): ", what));
+  };
+  if (!table()) return refuse("only of embedding tables");
+  if (!optimizer_.none() && optimizer_.SparseMovesAllRows()) {
+    return refuse(absl::StrCat("not with the optimizer ", optimizer_.name(),
+                               ", which moves all rows with each update; lazy_adam moves those "
+                               "that the update names"));
+  }
+  return CheckRowCount();
+}
+
+absl::Status Shard::AllocateInFile(const RowDevices* devices) {
+  const std::string directory = devices == nullptr ? "" : devices->table_directory();
+  if (directory.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Invalid("").message(),
+        " is to be on disk (device: disk), but this parameter server was not ",
+        "told where: wanted --table-dir DIR, or COXSWAIN_TABLE_DIR=DIR in the environment"));
+  }
+  if (layout_.hashed()) return AllocateHash(RowsIn::kFile, directory);
+  absl::StatusOr<TableFile> file = TableFile::Create(directory);
+  if (!file.ok()) return Annotate(file.status(), Invalid("").message());
+  const size_t bytes = static_cast<size_t>(rows()) * plan_.row_stride;
+  auto storage = GrowingStorage::CreateInFile(bytes, *std::move(file));
+  const absl::Status grown = storage.ok() ? storage->Grow(bytes) : storage.status();
+  if (!grown.ok()) return Annotate(grown, Invalid("").message());
+  memory_.rows = storage->range();
+  memory_.rows_in_file = true;
+  return AllocateSide();
+}
 
 absl::Status Shard::CheckForGpu() const {
   const auto refuse = [this](absl::string_view what) {
     return Invalid(absl::StrCat("rows in the memory of a GPU (device: gpu): ", what));
   };
-  const std::string& wanted = spec_.variable().device();
-  if (wanted != kOnGpu) return refuse(absl::StrCat("wanted gpu, found ", wanted));
   if (!table()) return refuse("only of embedding tables");
   if (layout_.dtype() != DType::kF32) {
     return refuse(absl::StrCat("wanted f32, found ", DTypeName(layout_.dtype())));
@@ -98,10 +143,7 @@ absl::Status Shard::AllocateOnGpu(RowDevices* devices) {
   }
   ASSIGN_OR_RETURN(gpu_, devices->Make(std::move(plan)));
   if (layout_.hashed()) return absl::OkStatus();  // what is beside is there already
-  absl::StatusOr<Buffer> side = AllocateStorage(static_cast<size_t>(rows()) * plan_.side_stride);
-  if (!side.ok()) return Annotate(side.status(), Invalid("").message());
-  memory_.side = *std::move(side);
-  return absl::OkStatus();
+  return AllocateSide();
 }
 
 // Without an initializer weights are zeros. Slots begin with their initial values.

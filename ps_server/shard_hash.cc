@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "ps_server/row_copy.h"
 #include "ps_server/shard.h"
+#include "ps_server/table_file.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/within_memory.h"
@@ -67,8 +68,9 @@ absl::StatusOr<Shard::Memory> Shard::Prepare(absl::Span<const graph::Update* con
   });
 }
 
-absl::Status Shard::AllocateHash(RowsIn rows_in) {
-  absl::StatusOr<std::unique_ptr<HashRows>> hash = HashRows::Create(spec_, plan_, rows_in);
+absl::Status Shard::AllocateHash(RowsIn rows_in, const std::string& directory) {
+  absl::StatusOr<std::unique_ptr<HashRows>> hash =
+      HashRows::Create(spec_, plan_, rows_in, directory);
   if (!hash.ok()) return Annotate(hash.status(), Invalid("").message());
   hash_ = *std::move(hash);
   memory_ = hash_->memory();
@@ -101,6 +103,7 @@ void Shard::GatherIds(absl::Span<const int64_t> ids, int part_index, float* to) 
   const FoundPlaces found = FindPlaces(ids);
   const int64_t* const place = found.places.data<int64_t>();
   const PartPlace from = Place(part_index);
+  if (rows() > 0) ReadAhead(memory_, plan_.row_stride, place, n);
   if (rows() > 0 && part(part_index).dtype == DType::kBF16) {
     GatherBf16Rows(from.data, from.stride, width, place, n, to);
   } else if (rows() > 0) {
@@ -214,6 +217,7 @@ absl::StatusOr<Shard::IdsAndRows> Shard::ReadIds(int64_t begin, int64_t n, int p
     RETURN_IF_ERROR(gpu_->Read(places, read.offset, read.row_bytes(), to));
   } else {
     const PartPlace from = Place(part_index);
+    if (!read.side) ReadAhead(memory_, plan_.row_stride, places.data(), found);
     GatherRows(from.data, from.stride, read.row_bytes(), places.data(), found, to);
   }
   for (int64_t i = 0; i < found; ++i) {

@@ -42,9 +42,9 @@ void PlaceParts(PartPlan* plan) {
   plan->side_stride = alone;
 }
 
-// Weights and slots in the block of rows, in f32 and without gaps, as kernels/row_block_ops.cc has
-// them; the others beside.
-void PlaceForGpu(int in_block, PartPlan* plan) {
+// The first parts in the block of rows, without gaps, as kernels/row_block_ops.cc has them; the
+// others beside.
+void PlaceApart(int in_block, bool gpu, PartPlan* plan) {
   constexpr size_t kRowsBegin = 16;  // addresses that vectors of four floats can be read from
   size_t offset = 0, beside = 0;
   for (size_t p = 0; p < plan->parts.size(); ++p) {
@@ -54,7 +54,7 @@ void PlaceForGpu(int in_block, PartPlan* plan) {
     part.offset = RoundUp(*end, SizeOf(part.dtype));
     *end = part.offset + part.row_bytes();
   }
-  plan->row_stride = RoundUp(offset, kRowsBegin);
+  plan->row_stride = gpu ? RoundUp(offset, kRowsBegin) : StrideOf(offset);
   plan->side_stride = RoundUp(beside, 8);
 }
 
@@ -90,10 +90,11 @@ PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool t
     }
   }
   plan.parts.push_back({kTouchedPart, DType::kI64, 1, /*per_row=*/true});
-  if (rows_in == RowsIn::kGpu) {
-    PlaceForGpu(1 + optimizer.slots(), &plan);
-  } else {
+  if (rows_in == RowsIn::kHost) {
     PlaceParts(&plan);
+  } else {
+    const int averages = optimizer.ema_decay() > 0 ? 1 : 0;
+    PlaceApart(1 + optimizer.slots() + averages, rows_in == RowsIn::kGpu, &plan);
   }
   return plan;
 }

@@ -17,9 +17,9 @@
 // Tables keep the wide parts of a row side by side, so that an update touches neighbouring memory,
 // in strides that do not straddle cache lines needlessly. Parts of one value follow after them if
 // that takes no more memory than a separate block, the "side"; else they are in that block, again
-// row by row. Where the rows are in the memory of a GPU, weights and slots are there and all other
-// parts in the side, which is always in that of the host. Dense variables keep each part
-// contiguous.
+// row by row. Where the rows are in the memory of a GPU or in a file, weights, slots and averages
+// are there and all other parts in the side, which is always in the host's memory: it is looked
+// through for each checkpoint. Dense variables keep each part contiguous.
 #pragma once
 
 #include <cstddef>
@@ -70,13 +70,14 @@ struct PartPlan {
   int Find(absl::string_view name) const;
 };
 
-enum class RowsIn : uint8_t { kHost, kGpu };
+enum class RowsIn : uint8_t { kHost, kGpu, kFile };
 PartPlan PlanParts(const ShardLayout& layout, const Optimizer& optimizer, bool table,
                    RowsIn rows_in = RowsIn::kHost);
 
 // The memory of a table. Copies share the rows.
 struct TableMemory {
   Buffer rows, side;
+  bool rows_in_file = false;  // see table_file.h
 };
 
 inline PartPlace PlaceOf(const PartPlan& plan, const TableMemory& memory, size_t part) {

@@ -7,10 +7,17 @@
 #include "absl/strings/str_cat.h"
 #include "ps_server/row_copy.h"
 #include "ps_server/shard.h"
+#include "ps_server/table_file.h"
 #include "runtime/base/id_hash.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::ps {
+namespace {
+
+// Bytes of rows in a file that are asked for together.
+constexpr int64_t kReadAhead = int64_t{4} << 20;
+
+}  // namespace
 
 Tensor Shard::Stored(const Tensor& values, DType dtype) {
   if (dtype != DType::kBF16 || values.dtype() != DType::kF32 || values.device() != Device{}) {
@@ -68,6 +75,7 @@ absl::StatusOr<Tensor> Shard::GatherPart(const Tensor& ids, int part_index) cons
     return rows;
   }
   const PartPlace from = Place(part_index);
+  ReadAhead(memory_, plan_.row_stride, ids.data<int64_t>(), n);
   if (part(part_index).dtype == DType::kBF16) {
     GatherBf16Rows(from.data, from.stride, layout_.row_elements(), ids.data<int64_t>(), n,
                    rows.mutable_data<float>());
@@ -94,12 +102,16 @@ absl::StatusOr<Tensor> Shard::ReadRows(int64_t begin, int64_t n, int part_index)
   const PartPlace from = Place(part_index);
   char* to = static_cast<char*>(rows.mutable_raw());
   const char* first = from.Row(begin);
-  if (from.stride == row_bytes) {
+  if (from.stride == row_bytes && !memory_.rows_in_file) {
     std::memcpy(to, first, static_cast<size_t>(n) * row_bytes);
     return rows;
   }
-  for (size_t r = 0; r < static_cast<size_t>(n); ++r) {
-    std::memcpy(to + r * row_bytes, first + r * from.stride, row_bytes);
+  const auto at_once = std::max<int64_t>(1, kReadAhead / static_cast<int64_t>(from.stride));
+  for (int64_t r = 0; r < n; ++r, to += row_bytes, first += from.stride) {
+    if (!read.side && r % at_once == 0) {
+      ReadAhead(memory_, plan_.row_stride, begin + r, std::min(at_once, n - r));
+    }
+    std::memcpy(to, first, row_bytes);
   }
   return rows;
 }
@@ -145,6 +157,9 @@ absl::Status Shard::WriteRowsAt(absl::Span<const int64_t> ids, const Tensor& row
 absl::Status Shard::WritePlaces(absl::Span<const int64_t> rows, int part_index, const char* from) {
   if (OnGpu(part_index)) return WriteOnGpu(rows, part_index, from);
   const PartPlace to = Place(part_index);
+  if (!part(part_index).side) {
+    ReadAhead(memory_, plan_.row_stride, rows.data(), static_cast<int64_t>(rows.size()));
+  }
   ScatterRows(to.data, to.stride, part(part_index).row_bytes(), rows.data(),
               static_cast<int64_t>(rows.size()), from);
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/shard.h"
+#include "ps_server/table_file.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/limits.h"
 
@@ -190,9 +191,15 @@ absl::Status ShardSnapshot::CopyPart(const int64_t* rows, size_t begin, size_t n
   const PartPlace live = PlaceOf(plan_, memory_, static_cast<size_t>(&part - plan_.parts.data()));
   const size_t row_bytes = part.row_bytes();
   char* const end = to + n;
-  const size_t last = (begin + n - 1) / row_bytes;
+  const size_t first = begin / row_bytes, last = (begin + n - 1) / row_bytes;
+  if (!part.side && rows != nullptr) {
+    ReadAhead(memory_, plan_.row_stride, rows + first, static_cast<int64_t>(last - first + 1));
+  } else if (!part.side) {
+    ReadAhead(memory_, plan_.row_stride, static_cast<int64_t>(first),
+              static_cast<int64_t>(last - first + 1));
+  }
   size_t skip = begin % row_bytes;  // of the first row
-  for (size_t i = begin / row_bytes; to < end; ++i, skip = 0) {
+  for (size_t i = first; to < end; ++i, skip = 0) {
     if (rows != nullptr && i + kAhead <= last) __builtin_prefetch(live.Row(rows[i + kAhead]));
     const int64_t row = rows == nullptr ? static_cast<int64_t>(i) : rows[i];
     const size_t piece = std::min(row_bytes - skip, static_cast<size_t>(end - to));

@@ -19,8 +19,8 @@ constexpr std::array<EnumWord<Sharding>, 3> kShardings = {
     {{Sharding::kMod, "mod"}, {Sharding::kDiv, "div"}, {Sharding::kHash, "hash"}}};
 constexpr std::array<EnumWord<Rounding>, 2> kRoundings = {
     {{Rounding::kStochastic, "stochastic"}, {Rounding::kNearest, "nearest"}}};
-constexpr std::array<EnumWord<TableDevice>, 2> kDevices = {
-    {{TableDevice::kCpu, "cpu"}, {TableDevice::kGpu, "gpu"}}};
+constexpr std::array<EnumWord<TableDevice>, 3> kDevices = {
+    {{TableDevice::kCpu, "cpu"}, {TableDevice::kGpu, "gpu"}, {TableDevice::kDisk, "disk"}}};
 constexpr std::array<EnumWord<Combiner>, 3> kCombiners = {
     {{Combiner::kSum, "sum"}, {Combiner::kMean, "mean"}, {Combiner::kSqrtN, "sqrtn"}}};
 

@@ -605,7 +605,7 @@ constexpr SchemaKey kParameterServersKeys[] = {
         "`wire_dtype`"),
     Key<&ParameterServersSpec::table_device>("table_device", "cpu",
                                              "`device` of tables that do not set their own")
-        .Choices("cpu gpu"),
+        .Choices("cpu gpu disk"),
 };
 constexpr SchemaSection kParameterServers = {"parameter_servers", "", kParameterServersKeys};
 

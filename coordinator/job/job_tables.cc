@@ -212,17 +212,21 @@ void CompleteSchedule(int64_t steps, proto::OptimizerSpec* optimizer) {
   schedule->set_decay_steps(std::max<int64_t>(1, steps - schedule->warmup_steps()));
 }
 
-// Why parameter servers would refuse it in the memory of a GPU, later; empty: they would not.
-std::string NotOnGpu(const JobSpec& job, const TableSpec& table) {
-  if (table.dtype != DType::kF32) return "rows in bf16 are kept on the host";
+// Why parameter servers would refuse it on this device, later, or would read and write all of it
+// in each step; empty: they would not.
+std::string NotOnDevice(const JobSpec& job, const TableSpec& table) {
+  if (table.device == "gpu" && table.dtype != DType::kF32) {
+    return "rows in bf16 are kept on the host";
+  }
   if (!table.trainable) return "";
+  const absl::string_view host = table.device == "gpu" ? "on the host" : "in memory";
   if (table.optimizer.kind() == kernels::AdamOptimizer::kKind) {
-    return "the optimizer adam moves all rows in each step, and tables that it updates are kept on "
-           "the host; lazy_adam moves those of a batch";
+    return absl::StrCat("the optimizer adam moves all rows in each step, and tables that it ",
+                        "updates are kept ", host, "; lazy_adam moves those of a batch");
   }
   if (job.model->UpdatesAllRows(job, table)) {
     return absl::StrCat("the loss ", KindOf(*job.loss).name, " moves all rows of the table '",
-                        table.name, "' in each step, and such tables are kept on the host");
+                        table.name, "' in each step, and such tables are kept ", host);
   }
   return "";
 }
@@ -280,16 +284,17 @@ void CheckUpdatesForGpu(const JobReader& reader, const TableSpec& table) {
 }
 
 // The key to be changed is the table's own, whichever says that it is to be there.
-void CheckForGpu(const JobReader& reader, const TableSpec& table) {
-  if (table.device != "gpu") return;
-  const std::string why = NotOnGpu(*reader.job, table);
+void CheckDevice(const JobReader& reader, const TableSpec& table) {
+  if (table.device == "cpu") return;
+  const std::string why = NotOnDevice(*reader.job, table);
   if (why.empty()) return;
   const std::string key = absl::StrCat("tables.", table.name, ".device");
   const std::string all = "parameter_servers.table_device";
   const bool by_all = reader.job->locations.count(key) == 0;
-  reader.problems->Add(key, reader.job->Where(by_all ? all : key),
-                       absl::StrCat(key, by_all ? absl::StrCat(" (by ", all, ")") : "",
-                                    ": gpu: ", why, by_all ? "; wanted cpu for this one" : ""));
+  reader.problems->Add(
+      key, reader.job->Where(by_all ? all : key),
+      absl::StrCat(key, by_all ? absl::StrCat(" (by ", all, ")") : "", ": ", table.device, ": ",
+                   why, by_all ? "; wanted cpu for this one" : ""));
 }
 
 }  // namespace
@@ -363,7 +368,7 @@ void ReadTables(const JobReader& reader) {
   }
   for (const TableSpec& table : job->tables) {
     CheckNumbers(reader, table);
-    CheckForGpu(reader, table);
+    CheckDevice(reader, table);
     CheckUpdatesForGpu(reader, table);
   }
 }

@@ -98,8 +98,10 @@ constexpr SchemaKey kTableKeys[] = {
                                 "halves the bytes, which pays off on networks, not on one machine"),
     Key<&TableSpec::device>("device", "=`parameter_servers.table_device`",
                             "where parameter servers keep rows and optimizer slots; `gpu`: in the "
-                            "memory of their GPUs, see [gpu.md](gpu.md#tables-in-gpu-memory)")
-        .Choices("cpu gpu"),
+                            "memory of their GPUs, see [gpu.md](gpu.md#tables-in-gpu-memory); "
+                            "`disk`: in files, for tables larger than memory, see "
+                            "[disk.md](disk.md)")
+        .Choices("cpu gpu disk"),
     SchemaKey(kReal, "init_stddev",
               "=0.1; 0 for `_bias`, `_linear` and `_output`; word2vec: 0.5 / `model.dim`",
               "standard deviation of the normal distribution that initial values are drawn from; "

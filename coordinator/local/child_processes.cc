@@ -12,6 +12,7 @@
 #include "coordinator/local/task_keeper.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/table_directory.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/device/open_devices.h"
 #include "runtime/env/process_limits.h"
@@ -46,6 +47,7 @@ class ChildTasks final : public LocalTasks {
     if (const absl::Status gpus = device::CheckGpusThere(device::WantedGpus()); !gpus.ok()) {
       return config::ConfigurationError(absl::StrCat(device::kGpusVariable, ": ", gpus.message()));
     }
+    RETURN_IF_ERROR(CheckWantedTableDirectory());
     const bool tcp = NeedsTcp(num_ps + num_workers);
     std::vector<DaemonLaunch> launches;
     const auto add = [&](const char* job, int count, int threads) {
@@ -92,6 +94,13 @@ absl::StatusOr<LocalSize> ParseLocalSize(const std::string& text) {
                      "servers and two workers"));
   }
   return size;
+}
+
+absl::Status CheckWantedTableDirectory() {
+  const absl::Status checked = cluster::CheckTableDirectory(cluster::WantedTableDirectory());
+  if (checked.ok()) return checked;
+  return config::ConfigurationError(
+      absl::StrCat(cluster::kTableDirectoryVariable, ": ", checked.message()));
 }
 
 absl::StatusOr<std::string> ProgramDirectory() {

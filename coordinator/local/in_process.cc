@@ -7,6 +7,7 @@
 #include "coordinator/local/task_watch.h"
 #include "ps_server/ps_service.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/table_directory.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/device/open_devices.h"
 #include "worker_server/worker_service.h"
@@ -23,11 +24,13 @@ class InProcessTasks final : public LocalTasks {
       return config::ConfigurationError(
           absl::StrCat(device::kGpusVariable, ": ", devices.status().message()));
     }
+    RETURN_IF_ERROR(CheckWantedTableDirectory());
     for (int p = 0; p < num_ps; ++p) {
       config_.ps.push_back(absl::StrCat("ps:", p));
       cluster::DaemonOptions options{"ps", p, config_.ps.back()};
       options.open_devices = [devices] { return devices; };
       options.device_lost = Lost(options);
+      options.table_directory = cluster::WantedTableDirectory();
       ps_.push_back(std::make_unique<ps::PsService>(env, transport, registry, std::move(options)));
       RETURN_IF_ERROR(ps_.back()->Start());
     }

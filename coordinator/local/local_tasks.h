@@ -56,6 +56,11 @@ int ThreadsPerWorker(int num_workers);
 // work the workers mostly wait.
 int ThreadsPerPs(int num_ps);
 
+// Whether the directory that $COXSWAIN_TABLE_DIR names, if any, can have rows of tables: the tasks
+// would find it, too, but only end, each with an error of its own. Errors: with cause
+// kConfiguration.
+absl::Status CheckWantedTableDirectory();
+
 // `env`, `transport` and `registry` must outlive the tasks.
 absl::StatusOr<std::unique_ptr<LocalTasks>> StartInProcessTasks(int num_ps, int num_workers,
                                                                 env::Env* env,

@@ -43,6 +43,8 @@ struct DaemonOptions {
   // Of a PS: opens those whose memory may have tables, when the first table is to be there. Null:
   // there are none.
   std::function<absl::StatusOr<std::shared_ptr<const device::DeviceSet>>()> open_devices = nullptr;
+  // Of a PS: for rows of tables on disk. Empty: none is to be there.
+  std::string table_directory = {};
   // Called once, on any thread, when a device works no more in this process: what still runs there
   // fails as that of a lost task, and the process is to end. Null: nothing more happens.
   std::function<void(absl::Status)> device_lost = nullptr;

@@ -22,6 +22,7 @@
 #include "runtime/base/version.h"
 #include "runtime/cluster/cluster_config.h"
 #include "runtime/cluster/free_memory.h"
+#include "runtime/cluster/table_directory.h"
 #include "runtime/cluster/tls_watch.h"
 #include "runtime/data/names.h"
 #include "runtime/device/open_devices.h"
@@ -51,6 +52,7 @@ struct Flags {
   std::string host;
   int threads = 0;
   std::string gpus = "auto";
+  std::string table_dir;
   std::string log_level = "info";
   std::string local_socket;
   net::SecretOptions secret;
@@ -274,6 +276,10 @@ void AddFlags(const std::string& job, CLI::App* app, Flags* flags) {
       "for Prometheus: answer GET /metrics at this HOST:PORT, to whoever can reach it; "
       "port 0 picks a free one and prints it, see docs/monitoring.md (default: do not)");
   if (job == "ps") {
+    app->add_option("--table-dir", flags->table_dir,
+                    "directory on a local disk for the rows of tables with `device: disk`, in "
+                    "files without a name, which are gone when this process ends")
+        ->envname(kTableDirectoryVariable);
     app->add_option(
            "--end-seconds", flags->end_seconds,
            "on SIGTERM: how long to go on at most until the coordinator has written a "
@@ -368,6 +374,10 @@ int Serve(const std::string& job, const Flags& flags, Settings settings, const s
     return Complain(Annotate(s, "--gpus"),
                     absl::IsInvalidArgument(s) ? kUsageError : kDeviceLostCode);
   }
+  if (absl::Status s = CheckTableDirectory(flags.table_dir); !s.ok()) {
+    return Complain(Annotate(s, "--table-dir"), kUsageError);
+  }
+  options.table_directory = flags.table_dir;
   // This process cannot use the device again. A restarted worker has lost no state, and a PS has
   // lost what it loses with every other end.
   options.device_lost = [](const absl::Status&) { _exit(kDeviceLostCode); };

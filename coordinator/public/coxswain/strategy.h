@@ -149,6 +149,9 @@ enum class TableDevice : uint8_t {
   // training in one process) exchanges rows and gradients with them on the GPU, in asynchronous
   // training. For f32, and optimizers that move only the rows of an update.
   kGpu,
+  // In files of their --table-dir, of which the system keeps in memory what is used most. For
+  // optimizers that move only the rows of an update.
+  kDisk,
 };
 
 struct TableOptions {

@@ -15,6 +15,7 @@
 #include "runtime/data/stream/shared_copies.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/env/system_error.h"
+#include "runtime/env/unnamed_file.h"
 
 namespace coxswain::data {
 namespace {
@@ -34,13 +35,7 @@ absl::Status ScratchSpace::Open(int* fd) const {
         "them in: wanted dataset.cache_directory, or HOME in the environment");
   }
   RETURN_IF_ERROR(MakePrivateDirectory(directory_));
-  *fd = open(directory_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (*fd >= 0) return absl::OkStatus();
-  // Not every file system has files without a name.
-  std::string path = directory_ + "/scratch.XXXXXX";
-  *fd = mkostemp(path.data(), O_CLOEXEC);
-  if (*fd < 0) return env::SystemError(errno, "make", path);
-  unlink(path.c_str());
+  ASSIGN_OR_RETURN(*fd, env::OpenUnnamedFile(directory_));
   return absl::OkStatus();
 }
 
