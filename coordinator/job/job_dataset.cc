@@ -325,6 +325,7 @@ void ReadDataset(const JobReader& reader) {
   ReadKeys(kStreamKeys, view, dataset->mutable_stream());
   ReadKeys(kFollowKeys, view, &reader.job->follow);
   dataset->set_followed(reader.job->follow.enabled);
+  if (reader.job->follow.enabled) dataset->set_follow_end(reader.job->follow.end);
   const std::string streaming = view.String(kStreamingKey);
   dataset->mutable_stream()->set_mode(streaming == "true"    ? proto::StreamOptions::ALWAYS
                                       : streaming == "false" ? proto::StreamOptions::NEVER
@@ -394,8 +395,8 @@ void ReadSplit(const JobReader& reader) {
   reader.Read("split", view, &read);
   if (!view.Has("holdout_per")) read.clear_holdout_min();
   if (!format.has_rows) {
-    for (const char* key :
-         {"test", "holdout_per", "holdout_min", "by", "holdout_last", "test_path"}) {
+    for (const char* key : {"test", "holdout_per", "holdout_min", "by", "holdout_last",
+                            "holdout_validation", "test_path"}) {
       if (!view.Given(key)) continue;
       reader.Error(absl::StrCat("split.", key),
                    absl::StrCat("of a ", format.name, " there is a validation part only"));
@@ -428,6 +429,11 @@ void ReadSplit(const JobReader& reader) {
     }
   } else if (view.Given("holdout_min")) {
     reader.Error("split.holdout_min", "only with holdout_per");
+  }
+  if (split->holdout_validation() && !view.Has("holdout_per")) {
+    reader.Error("split.holdout_validation", "only with holdout_per");
+  } else if (split->holdout_validation() && split->validation_fraction() > 0) {
+    reader.Error("split.holdout_validation", "give one of validation and holdout_validation");
   }
   CheckOrder(reader, view, *split);
 }

@@ -275,6 +275,10 @@ constexpr SchemaKey kSplitKeys[] = {
     Field<proto::SplitSpec>(kBool, "holdout_last", "false",
                             "with `holdout_per` and `by`: hold out the latest row of each value "
                             "instead of a random one"),
+    Field<proto::SplitSpec>(kBool, "holdout_validation", "false",
+                            "with `holdout_per`, instead of `validation`: hold out another row of "
+                            "each value for validation, with `holdout_last` the one before the "
+                            "latest, of values with more than `holdout_min` rows"),
     Field<proto::SplitSpec>(kStrings, "test_path", "",
                             "instead of `test`: separate test files; relative to the job file")
         .Into("test_paths"),

@@ -154,7 +154,7 @@ void AddDefaultMetrics(const JobReader& reader) {
 // Which part is evaluated, where the file does not say; false when it keeps none.
 bool CheckPart(const JobReader& reader, const SectionView& view, Part* part) {
   const proto::SplitSpec& split = reader.job->dataset.split();
-  const bool validation = split.validation_fraction() > 0;
+  const bool validation = split.validation_fraction() > 0 || split.holdout_validation();
   const bool test =
       split.test_fraction() > 0 || !split.holdout_per().empty() || split.test_paths_size() > 0;
   if (!view.Has("part")) *part = validation ? Part::kValidation : Part::kTest;

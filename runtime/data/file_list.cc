@@ -187,7 +187,9 @@ std::string IdentityOf(const std::string& path) {
 
 // Errors: also InvalidArgument for a file that is there twice, under whatever name: its examples
 // would be used twice, and of those that are held out, the others trained on.
-absl::Status Expand(google::protobuf::RepeatedPtrField<std::string>* paths) {
+// `mark`: files of this name have no rows, unless a path is such a file; empty: there are none.
+absl::Status Expand(const std::string& mark,
+                    google::protobuf::RepeatedPtrField<std::string>* paths) {
   google::protobuf::RepeatedPtrField<std::string> files;
   absl::flat_hash_map<std::string, std::string> names;  // by identity
   for (const std::string& path : *paths) {
@@ -195,6 +197,7 @@ absl::Status Expand(google::protobuf::RepeatedPtrField<std::string>* paths) {
     if (!listed.ok()) return InFile(listed.status(), path);
     const Listed& of_path = *listed;
     for (const std::string& file : of_path.files) {
+      if (!mark.empty() && file != path && fs::path(file).filename() == mark) continue;
       const auto [known, is_new] = names.emplace(IdentityOf(file), file);
       if (!is_new) {
         return InFile(
@@ -221,8 +224,8 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path) {
 }
 
 absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec) {
-  RETURN_IF_ERROR(Expand(spec.mutable_paths()));
-  RETURN_IF_ERROR(Expand(spec.mutable_split()->mutable_test_paths()));
+  RETURN_IF_ERROR(Expand(spec.follow_end(), spec.mutable_paths()));
+  RETURN_IF_ERROR(Expand("", spec.mutable_split()->mutable_test_paths()));
   return spec;
 }
 

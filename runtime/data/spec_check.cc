@@ -438,6 +438,12 @@ absl::Status CheckSplit(const proto::SplitSpec& split) {
   if (split.holdout_last() && (split.holdout_per().empty() || split.by().empty())) {
     return Invalid("split: holdout_last needs holdout_per, and by, which says what is last");
   }
+  if (split.holdout_validation() && split.holdout_per().empty()) {
+    return Invalid("split: holdout_validation needs holdout_per");
+  }
+  if (split.holdout_validation() && validation > 0) {
+    return Invalid("split: wanted validation_fraction or holdout_validation, found both");
+  }
   if (!split.by().empty() && !split.holdout_last() && !(validation > 0) && !(test > 0)) {
     return Invalid("split: by needs a fraction or holdout_last: there is nothing to be last");
   }

@@ -10,46 +10,62 @@ namespace {
 
 constexpr uint64_t kFractionStream = 1;
 constexpr uint64_t kHoldoutStream = 2;
-constexpr uint32_t kNoRow = 0xffffffffu;
+constexpr int64_t kNoRow = -1;
 
-// The row of each group that is held out, or kNoRow.
-std::vector<uint32_t> HeldOutRows(uint64_t seed, int64_t rows, absl::Span<const int32_t> group_of,
-                                  int64_t groups, int64_t min_rows) {
-  struct Draw {
-    uint64_t hash = 0;
-    uint32_t row = kNoRow;
-    int64_t count = 0;
+// Which of the rows of a group is held out: the first in this order, by draws or by RowOrder::by.
+class HoldoutOrder {
+ public:
+  HoldoutOrder(const proto::SplitSpec& split, uint64_t seed, const RowOrder& order)
+      : key_(HoldoutKey(seed)), by_(split.holdout_last() ? order.by : absl::Span<const double>()) {}
+
+  // Whether a row comes before another one with a smaller number.
+  bool IsBefore(int64_t row, int64_t earlier) const {
+    if (by_.empty()) return Draw(row) < Draw(earlier);
+    return by_[static_cast<size_t>(row)] >= by_[static_cast<size_t>(earlier)];
+  }
+
+ private:
+  uint64_t Draw(int64_t row) const { return HashPair(key_, static_cast<uint64_t>(row)); }
+
+  uint64_t key_;
+  absl::Span<const double> by_;
+};
+
+// The parts of rows [0, rows) that are held out because of their group; the others are training
+// rows. Empty: none is.
+std::vector<Part> HeldOutByGroup(const proto::SplitSpec& split, uint64_t seed, int64_t rows,
+                                 const RowOrder& order) {
+  if (split.holdout_per().empty()) return {};
+  struct Group {
+    int64_t first = kNoRow,
+            second = kNoRow;  // of its rows, in the order in which they are held out
+    int64_t rows = 0;
   };
-  const uint64_t key = HoldoutKey(seed);
-  std::vector<Draw> draws(static_cast<size_t>(groups));
+  const HoldoutOrder before(split, seed, order);
+  std::vector<Group> groups(static_cast<size_t>(order.groups));
   for (int64_t row = 0; row < rows; ++row) {
-    Draw& draw = draws[static_cast<size_t>(group_of[static_cast<size_t>(row)])];
-    const uint64_t hash = HashPair(key, static_cast<uint64_t>(row));
-    if (draw.count++ == 0 || hash < draw.hash) {
-      draw.hash = hash;
-      draw.row = static_cast<uint32_t>(row);
+    Group& group = groups[static_cast<size_t>(order.group_of[static_cast<size_t>(row)])];
+    ++group.rows;
+    if (group.first == kNoRow || before.IsBefore(row, group.first)) {
+      group.second = std::exchange(group.first, row);
+    } else if (group.second == kNoRow || before.IsBefore(row, group.second)) {
+      group.second = row;
     }
   }
-  std::vector<uint32_t> held_out;
-  held_out.reserve(draws.size());
-  for (const Draw& draw : draws) held_out.push_back(draw.count >= min_rows ? draw.row : kNoRow);
-  return held_out;
+  std::vector<Part> parts(static_cast<size_t>(rows), Part::kTraining);
+  for (const Group& group : groups) {
+    if (group.rows == 0 || group.rows < split.holdout_min()) continue;
+    parts[static_cast<size_t>(group.first)] = Part::kTest;
+    if (!split.holdout_validation() || group.rows <= split.holdout_min()) continue;
+    parts[static_cast<size_t>(group.second)] = Part::kValidation;
+  }
+  return parts;
 }
 
 // The parts of rows [0, rows), none of which comes from test_paths.
 std::vector<Part> PartsByOrder(const proto::SplitSpec& split, uint64_t seed, int64_t rows,
                                const RowOrder& order) {
-  std::vector<bool> held_out;
-  if (!split.holdout_per().empty() && split.holdout_last()) {
-    held_out = LastRows(rows, split.holdout_min(), order);
-  } else if (!split.holdout_per().empty()) {
-    held_out.resize(static_cast<size_t>(rows));
-    for (const uint32_t row :
-         HeldOutRows(seed, rows, order.group_of, order.groups, split.holdout_min())) {
-      if (row != kNoRow) held_out[row] = true;
-    }
-  }
-  return SplitByValue(split, rows, order, held_out);
+  return SplitByValue(split, rows, order, HeldOutByGroup(split, seed, rows, order));
 }
 
 PartRows SplitByOrder(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
@@ -83,25 +99,17 @@ Part PartDraw::operator()(int64_t row) const {
 PartRows SplitRows(const proto::SplitSpec& split, uint64_t seed, int64_t own_rows, int64_t rows,
                    const RowOrder& order, int64_t kept_rows) {
   if (!split.by().empty()) return SplitByOrder(split, seed, own_rows, rows, order, kept_rows);
-  const absl::Span<const int32_t> group_of = order.group_of;
-  std::vector<uint32_t> held_out, held_out_before;
-  if (!split.holdout_per().empty()) {
-    held_out = HeldOutRows(seed, own_rows, group_of, order.groups, split.holdout_min());
-    held_out_before = HeldOutRows(seed, kept_rows, group_of, order.groups, split.holdout_min());
-  }
+  const std::vector<Part> held_out = HeldOutByGroup(split, seed, own_rows, order);
+  const std::vector<Part> held_out_before = HeldOutByGroup(split, seed, kept_rows, order);
   PartRows parts;
   const auto add = [&](Part part, int64_t row) {
     parts[static_cast<size_t>(part)].push_back(static_cast<uint32_t>(row));
   };
   const PartDraw draw(split, seed);
   for (int64_t row = 0; row < own_rows; ++row) {
-    const std::vector<uint32_t>& by_group = row < kept_rows ? held_out_before : held_out;
-    if (!by_group.empty() &&
-        by_group[static_cast<size_t>(group_of[static_cast<size_t>(row)])] == row) {
-      add(Part::kTest, row);
-      continue;
-    }
-    add(draw(row), row);
+    const std::vector<Part>& by_group = row < kept_rows ? held_out_before : held_out;
+    const Part held = by_group.empty() ? Part::kTraining : by_group[static_cast<size_t>(row)];
+    add(held == Part::kTraining ? draw(row) : held, row);
   }
   for (int64_t row = own_rows; row < rows; ++row) add(Part::kTest, row);
   return parts;

@@ -32,8 +32,9 @@ uint64_t HoldoutKey(uint64_t seed);
 
 // Splits rows [0, rows); those from `own_rows` on are from test_paths. A row's part is drawn from a
 // hash of (seed, row) alone, so that it stays when rows are appended. `group_of` has the group of
-// each row when the spec has holdout_per: of a group, the row with the smallest hash is held out;
-// the fractions are drawn from what is left. The first `kept_rows` were split alone before, and
+// each row when the spec has holdout_per: of a group, the row with the smallest hash is held out,
+// with holdout_last the last one, and with holdout_validation the next in that order, too; the
+// fractions are drawn from what is left. The first `kept_rows` were split alone before, and
 // keep their parts: none of them is held out because a group has more rows now, or because later
 // ones have come. With split.by (`order`.by) the rows' values decide and not draws: see
 // time_split.h.

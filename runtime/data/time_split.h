@@ -17,14 +17,11 @@ struct RowOrder {
   int64_t groups = 0;
 };
 
-// The parts of rows [0, rows) of a spec with `by`. With holdout_last the last row of each group
-// that has holdout_min rows is a test row. Of what is left, the last test_fraction are test rows,
-// and the validation_fraction before them validation rows. Where values are equal, the row that
-// comes later in the files is the later one. `held_out`: rows that are test rows already.
+// The parts of rows [0, rows) of a spec with `by`. Of the rows that are not held out already, which
+// `held_out` says where it is not empty (Part::kTraining: it is not), the last test_fraction are
+// test rows, and the validation_fraction before them validation rows. Where values are equal, the
+// row that comes later in the files is the later one.
 std::vector<Part> SplitByValue(const proto::SplitSpec& split, int64_t rows, const RowOrder& order,
-                               const std::vector<bool>& held_out);
-
-// Of each group the last row, where it has at least `min_rows` among [0, rows).
-std::vector<bool> LastRows(int64_t rows, int64_t min_rows, const RowOrder& order);
+                               std::vector<Part> held_out);
 
 }  // namespace coxswain::data

@@ -38,6 +38,9 @@ std::string DrawChange(const DatasetSpec& spec) {
   if (was.holdout_last() != is.holdout_last()) {
     return change("split.holdout_last", was.holdout_last(), is.holdout_last());
   }
+  if (was.holdout_validation() != is.holdout_validation()) {
+    return change("split.holdout_validation", was.holdout_validation(), is.holdout_validation());
+  }
   if (spec.trained().seed() != spec.seed()) {
     return change("train.seed", spec.trained().seed(), spec.seed());
   }

@@ -30,6 +30,7 @@ proto::DatasetSpec SpecOfCuts(const proto::DatasetSpec& spec) {
   proto::DatasetSpec less = SpecOfParts(spec, &all_columns);
   if (all_columns) return less;
   less.mutable_split()->clear_holdout_per();
+  less.mutable_split()->clear_holdout_validation();
   less.mutable_split()->clear_holdout_last();
   return less;
 }

@@ -68,6 +68,7 @@ proto::DatasetSpec SpecOfTarget(const StreamedSpec& data, const GroupTarget& tar
   *feature = target.feature;
   if (FormatOf(spec).has_groups()) return spec;
   spec.mutable_split()->clear_holdout_per();
+  spec.mutable_split()->clear_holdout_validation();
   if (!data.cuts.any()) spec.mutable_split()->clear_by();
   spec.clear_label();
   spec.clear_labels();

@@ -13,8 +13,8 @@
 namespace coxswain::data {
 namespace {
 
-// Two sorts, and another one of what they find, share a quarter of `dataset.memory`.
-constexpr int64_t kSortsInMemory = 12;
+// Two sorts, and two others of what they find, share a quarter of `dataset.memory`.
+constexpr int64_t kSortsInMemory = 16;
 
 // Rows of a file are looked at so many at a time.
 constexpr int64_t kRowsAtATime = 4096;
@@ -54,20 +54,23 @@ proto::HeldOutRows ToProto(const HeldOut& held_out, int64_t begin) {
   to.set_rows(EncodeRows(held_out.rows.rows(), begin));
   to.set_kept_rows(held_out.kept_rows);
   to.set_of_all(EncodeRows(held_out.of_all.rows(), begin));
+  to.set_validation(EncodeRows(held_out.validation.rows(), begin));
   return to;
 }
 
 absl::StatusOr<HeldOut> FromProto(const proto::HeldOutRows& held_out, int64_t begin) {
   constexpr int64_t kMostRows = int64_t{1} << 56;
-  std::vector<int64_t> rows, of_all;
+  std::vector<int64_t> rows, of_all, validation;
   if (!DecodeRows(held_out.rows(), begin, kMostRows, &rows) ||
-      !DecodeRows(held_out.of_all(), begin, kMostRows, &of_all)) {
+      !DecodeRows(held_out.of_all(), begin, kMostRows, &of_all) ||
+      !DecodeRows(held_out.validation(), begin, kMostRows, &validation)) {
     return absl::InvalidArgumentError("held-out rows that make no sense");
   }
   HeldOut to;
   to.kept_rows = held_out.kept_rows();
   to.rows = RowMarks(std::move(rows));
   to.of_all = RowMarks(std::move(of_all));
+  to.validation = RowMarks(std::move(validation));
   return to;
 }
 
@@ -94,19 +97,22 @@ absl::Status HeldOutRows::Find(const Rows& in, int64_t begin, int64_t end,
 }
 
 absl::StatusOr<HeldOut> HeldOutRows::Among(int64_t begin, int64_t end) const {
-  std::vector<int64_t> rows, of_all;
-  const int64_t kept_end = std::min(end, kept_rows_);
+  std::vector<int64_t> rows, of_all, validation;
+  const int64_t kept_end = std::min(end, kept_rows_), others = std::max(begin, kept_rows_);
   if (begin < kept_end) {
-    RETURN_IF_ERROR(Find(kept_, begin, kept_end, &rows));
-    RETURN_IF_ERROR(Find(all_, begin, kept_end, &of_all));
+    RETURN_IF_ERROR(Find(kept_.rows, begin, kept_end, &rows));
+    RETURN_IF_ERROR(Find(kept_.validation, begin, kept_end, &validation));
+    RETURN_IF_ERROR(Find(all_.rows, begin, kept_end, &of_all));
   }
-  if (std::max(begin, kept_rows_) < end) {
-    RETURN_IF_ERROR(Find(all_, std::max(begin, kept_rows_), end, &rows));
+  if (others < end) {
+    RETURN_IF_ERROR(Find(all_.rows, others, end, &rows));
+    RETURN_IF_ERROR(Find(all_.validation, others, end, &validation));
   }
   HeldOut held_out;
   held_out.kept_rows = kept_rows_;
   held_out.rows = RowMarks(std::move(rows));
   held_out.of_all = RowMarks(std::move(of_all));
+  held_out.validation = RowMarks(std::move(validation));
   return held_out;
 }
 
@@ -147,19 +153,30 @@ HeldOutSearch::Leader HeldOutSearch::OfRow(const Table& rows, size_t at, int64_t
 absl::Status HeldOutSearch::AddTo(const Table& rows, int64_t first_row, int64_t count,
                                   Leaders* leaders) {
   const KeyColumn& key = rows.keys.at(spec_.split().holdout_per());
+  const bool seconds = spec_.split().holdout_validation();
   of_block_.assign(static_cast<size_t>(key.names.size()), Leader());
+  second_.assign(seconds ? of_block_.size() : 0, Leader());
   for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i);
-    Leader& of_group = of_block_[static_cast<size_t>(key.ids[at])];
-    Leader leader = OfRow(rows, at, first_row + i);
-    const int64_t so_far = of_group.rows;
-    if (so_far == 0 || leader < of_group) of_group = leader;  // the group is the same
-    of_group.rows = so_far + 1;
+    const auto at = static_cast<size_t>(i), group = static_cast<size_t>(key.ids[at]);
+    Leader& first = of_block_[group];
+    Leader leader = OfRow(rows, at, first_row + i);  // the group is the same
+    const int64_t so_far = first.rows;
+    if (so_far == 0 || leader < first) std::swap(first, leader);
+    first.rows = so_far + 1;
+    if (seconds && so_far > 0 && (so_far == 1 || leader < second_[group])) second_[group] = leader;
   }
+  return AddOfBlock(leaders);
+}
+
+absl::Status HeldOutSearch::AddOfBlock(Leaders* leaders) {
   for (size_t group = 0; group < of_block_.size(); ++group) {
     if (of_block_[group].rows == 0) continue;
     of_block_[group].group = keys_[group];
     RETURN_IF_ERROR(leaders->Add(of_block_[group]));
+    if (second_.empty() || of_block_[group].rows == 1) continue;
+    second_[group].group = keys_[group];
+    second_[group].rows = 0;
+    RETURN_IF_ERROR(leaders->Add(second_[group]));
   }
   return absl::OkStatus();
 }
@@ -176,34 +193,44 @@ absl::Status HeldOutSearch::Add(const Table& rows, int64_t first_row, int file) 
   return kept > 0 ? AddTo(rows, first_row, kept, &kept_) : absl::OkStatus();
 }
 
-absl::Status HeldOutSearch::FindRows(Leaders* leaders, HeldOutRows::Rows* found) {
+absl::Status HeldOutSearch::FindRows(Leaders* leaders, HeldOutRows::Found* found) {
   RETURN_IF_ERROR(leaders->Sort());
-  ExternalSort<int64_t> by_row(space_.get(), memory_);
-  Leader first, next;
-  int64_t rows = 0;
+  ExternalSort<int64_t> by_row(space_.get(), memory_), validation(space_.get(), memory_);
+  const proto::SplitSpec& split = spec_.split();
+  Leader first, second, next;
+  int64_t rows = 0, records = 0;
   const auto end_group = [&] {
-    const bool held_out = rows > 0 && rows >= spec_.split().holdout_min();
-    return held_out ? by_row.Add(first.row) : absl::OkStatus();
+    if (rows == 0 || rows < split.holdout_min()) return absl::OkStatus();
+    RETURN_IF_ERROR(by_row.Add(first.row));
+    if (!split.holdout_validation() || rows <= split.holdout_min()) return absl::OkStatus();
+    RETURN_IF_ERROR(by_row.Add(second.row));
+    return validation.Add(second.row);
   };
   auto reader = leaders->Read();
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next(&next));
     if (!more) break;
-    if (rows == 0 || next.group != first.group) {
+    if (records == 0 || next.group != first.group) {
       RETURN_IF_ERROR(end_group());
       first = next;
-      rows = 0;
+      rows = records = 0;
     }
+    if (++records == 2) second = next;
     rows += next.rows;
   }
   RETURN_IF_ERROR(end_group());
-  RETURN_IF_ERROR(by_row.Sort());
-  auto sorted = by_row.Read();
+  RETURN_IF_ERROR(WriteSorted(&by_row, &found->rows));
+  return WriteSorted(&validation, &found->validation);
+}
+
+absl::Status HeldOutSearch::WriteSorted(ExternalSort<int64_t>* rows, HeldOutRows::Rows* to) {
+  RETURN_IF_ERROR(rows->Sort());
+  auto sorted = rows->Read();
   for (int64_t row = 0;;) {
     ASSIGN_OR_RETURN(const bool more, sorted.Next(&row));
     if (!more) return absl::OkStatus();
-    RETURN_IF_ERROR(found->file.Append(&row, sizeof(row)));
-    ++found->count;
+    RETURN_IF_ERROR(to->file.Append(&row, sizeof(row)));
+    ++to->count;
   }
 }
 

@@ -1,6 +1,7 @@
-// The rows that split.holdout_per makes test rows: of each group, such as a user, one. Which they
-// are depends on all rows, so they are found in a pass of their own before the index's: of each
-// group its rows in a block come to one record, and all records are sorted by the group.
+// The rows that split.holdout_per makes test rows: of each group, such as a user, one; and with
+// holdout_validation another one for validation. Which they are depends on all rows, so they are
+// found in a pass of their own before the index's: of each group its rows in a block come to one
+// record, or two, and all records are sorted by the group.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,8 @@ struct HeldOut {
   // others.
   int64_t kept_rows = 0;
   RowMarks rows;
-  RowMarks of_all;  // of the kept rows: those that would be if there were nothing to keep
+  RowMarks of_all;      // of the kept rows: those that would be if there were nothing to keep
+  RowMarks validation;  // those among `rows` of the validation part
 
   // Whether a row is left out of those that split.by goes by.
   bool LeftOutOfAll(int64_t row) { return row < kept_rows ? of_all.Has(row) : rows.Has(row); }
@@ -79,8 +81,14 @@ class HeldOutRows {
       : space_(std::move(space)), all_(space_.get()), kept_(space_.get()) {}
   static absl::Status Find(const Rows& in, int64_t begin, int64_t end, std::vector<int64_t>* rows);
 
+  // All that are held out of some rows, and which of these are for validation.
+  struct Found {
+    explicit Found(ScratchSpace* space) : rows(space), validation(space) {}
+    Rows rows, validation;
+  };
+
   const std::shared_ptr<ScratchSpace> space_;
-  Rows all_, kept_;
+  Found all_, kept_;
   int64_t kept_rows_ = 0;
   std::vector<int64_t> file_ends_;
 };
@@ -103,7 +111,8 @@ class HeldOutSearch {
   absl::StatusOr<std::unique_ptr<const HeldOutRows>> Finish(int64_t kept_rows);
 
  private:
-  // Some rows of a group: how many, and which of them would be held out.
+  // Some rows of a group: how many, and which of them would be held out. The second that would be
+  // stands for itself alone, and for no row.
   struct Leader {
     GroupKey group;
     uint64_t rank = 0;  // of the row; the smallest is held out
@@ -120,7 +129,9 @@ class HeldOutSearch {
 
   Leader OfRow(const Table& rows, size_t at, int64_t row) const;
   absl::Status AddTo(const Table& rows, int64_t first_row, int64_t count, Leaders* leaders);
-  absl::Status FindRows(Leaders* leaders, HeldOutRows::Rows* found);
+  absl::Status AddOfBlock(Leaders* leaders);
+  absl::Status FindRows(Leaders* leaders, HeldOutRows::Found* found);
+  static absl::Status WriteSorted(ExternalSort<int64_t>* rows, HeldOutRows::Rows* to);
 
   const proto::DatasetSpec& spec_;
   const int64_t memory_;
@@ -129,6 +140,7 @@ class HeldOutSearch {
   Leaders all_, kept_;
   std::vector<int64_t> file_ends_;
   std::vector<Leader> of_block_;  // by group
+  std::vector<Leader> second_;    // the same, with holdout_validation
   std::vector<GroupKey> keys_;    // the same
 };
 

@@ -111,21 +111,26 @@ void IndexTally::DrawRows(const Table& rows, bool test, proto::IndexedBlock* blo
   const std::string& by = spec_.split().by();
   const double* const values = by.empty() ? nullptr : rows.orders.at(by).data();
   std::array<int64_t, 3> counts = {};
-  std::vector<int64_t> held_out;
+  std::vector<int64_t> held_out, for_validation;
   for (int64_t row = 0; row < rows.rows; ++row) {
     const int64_t number = rows_ + row;
     const bool held = !test && held_out_.rows.Has(number);
-    if (held) held_out.push_back(row);
-    if (test) {
-      parts_.push_back(Part::kTest);
-    } else if (values != nullptr) {
-      parts_.push_back(cuts_.Next(number, values[row], held, held_out_.of_all.Has(number)));
-    } else {
-      parts_.push_back(held ? Part::kTest : DrawnPart(number));
+    Part part = Part::kTest;
+    if (!test && values != nullptr) {
+      part = cuts_.Next(number, values[row], held, held_out_.of_all.Has(number));
+    } else if (!test && !held) {
+      part = DrawnPart(number);
     }
-    ++counts[static_cast<size_t>(parts_.back())];
+    if (held) held_out.push_back(row);
+    if (held && held_out_.validation.Has(number)) {
+      part = Part::kValidation;
+      for_validation.push_back(row);
+    }
+    parts_.push_back(part);
+    ++counts[static_cast<size_t>(part)];
   }
   if (!held_out.empty()) block->set_held_out(EncodeRows(held_out, 0));
+  if (!for_validation.empty()) block->set_held_out_validation(EncodeRows(for_validation, 0));
   block->set_training(counts[0]);
   block->set_validation(counts[1]);
   block->set_test(counts[2]);

@@ -275,6 +275,7 @@ void FindTargets(StreamedSpec* data) {
 proto::DatasetSpec SpecOfBlocks(const StreamedSpec& data) {
   proto::DatasetSpec less = data.spec;
   less.mutable_split()->clear_holdout_per();
+  less.mutable_split()->clear_holdout_validation();
   less.clear_known_items();
   if (!data.cuts.any()) less.mutable_split()->clear_by();
   for (proto::FeatureSpec& feature : *less.mutable_features()) {
@@ -500,16 +501,19 @@ BlockParts::BlockParts(const StreamedSpec& data, const proto::IndexedBlock& bloc
   }
   if (only_) return;
   if (data.cuts.any()) values_ = table.orders.at(data.spec.split().by()).data();
-  std::vector<int64_t> held_out;
+  std::vector<int64_t> held_out, validation;
   // What cannot be decoded gives other parts than the index says, which is found out.
   if (DecodeRows(block.held_out(), 0, block.rows(), &held_out)) {
     held_out_ = RowMarks(std::move(held_out));
+  }
+  if (DecodeRows(block.held_out_validation(), 0, block.rows(), &validation)) {
+    validation_ = RowMarks(std::move(validation));
   }
 }
 
 Part BlockParts::Of(int64_t row) {
   if (only_) return *only_;
-  if (held_out_.Has(row)) return Part::kTest;
+  if (held_out_.Has(row)) return validation_.Has(row) ? Part::kValidation : Part::kTest;
   const int64_t number = block_.first_row() + row;
   if (values_ != nullptr) return data_.cuts.Of(number, values_[row]);
   // A split by a column that holds out nothing by its values draws nothing, either.

@@ -116,6 +116,7 @@ class BlockParts {
   std::optional<Part> only_;
   const double* values_ = nullptr;  // of split.by
   RowMarks held_out_;
+  RowMarks validation_;  // those among them of the validation part
 };
 
 // Reads the rows of a block, without what later ones have of its last query, by a spec of fewer

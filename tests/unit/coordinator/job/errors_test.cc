@@ -447,6 +447,9 @@ TEST_CASE("keys of a model on columns that contradict each other are errors") {
         "split.holdout_per: unknown column 'flim'; did you mean 'film'? "
         "there is: user, film, age, stars"},
        {"split.holdout_min=3", "split.holdout_min: only with holdout_per"},
+       {"split.holdout_validation=true", "split.holdout_validation: only with holdout_per"},
+       {"split={holdout_per: film, validation: 0.1, holdout_validation: true}",
+        "split.holdout_validation: give one of validation and holdout_validation"},
        {"model.wide.features=[user, user]", "model.wide.features.1: 'user' is there twice"},
        {"loss.kind=softmax_cross_entropy",
         "loss.kind: softmax_cross_entropy is not for a wide_deep; it has: sigmoid_cross_entropy, "

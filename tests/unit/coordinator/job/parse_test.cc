@@ -207,6 +207,21 @@ tables:
   CHECK(kernels::FindParameter(job.dense_optimizer, "nesterov") == 1);
 }
 
+TEST_CASE("a row of each user that is held out for validation is what is evaluated") {
+  const JobSpec job = MustParse(R"(
+dataset: {path: x.csv}
+features:
+  - {name: user, kind: categorical}
+  - {name: item, kind: categorical}
+label: {column: y}
+split: {holdout_per: user, by: t, holdout_last: true, holdout_validation: true}
+model: {kind: matrix_factorization, user: {feature: user}, item: {feature: item}, dim: 4}
+evaluate: {metrics: [rmse]}
+)");
+  CHECK(job.dataset.split().holdout_validation());
+  CHECK(job.evaluate.part == Part::kValidation);
+}
+
 TEST_CASE("a two_tower predicts its item and takes its width from the model") {
   const JobSpec job = MustParse(R"(
 dataset: {path: x.csv}
@@ -226,6 +241,7 @@ evaluate: {metrics: [hit_rate@5, hit_rate@50], show: [a, b]}
   CHECK(job.dataset.label().feature() == "item");
   CHECK(job.dataset.split().holdout_per() == "user");
   CHECK(job.dataset.split().holdout_min() == 4);
+  CHECK(job.evaluate.part == Part::kTest);
   CHECK(job.FindFeature("item")->oov_buckets() == 1);
   CHECK(job.FindFeature("item")->dim() == 24);
   const proto::FeatureSpec& seen = *job.FindFeature("seen");

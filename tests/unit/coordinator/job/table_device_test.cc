@@ -53,6 +53,24 @@ TEST_CASE("job: tables that cannot be in a GPU's memory, and devices that are no
             .empty());
 }
 
+TEST_CASE("job: tables may be on disk, but for those of which each step moves all rows", "[job]") {
+  const auto job = ParseJob(
+      Text("parameter_servers: {table_device: disk}\ntables: {film: {device: cpu, dtype: bf16}, "
+           "user: {dtype: bf16}}\n"),
+      "j.yaml", {});
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  CHECK(job->FindTable("user")->device == "disk");
+  CHECK(job->FindTable("film")->device == "cpu");
+  const auto adam = ParseJob(Text("optimizer: {table: {kind: adam}}\n"
+                                  "parameter_servers: {table_device: disk}\n"),
+                             "j.yaml", {});
+  CHECK_THAT(std::string(adam.status().message()),
+             Contains("j.yaml:8:35: tables.user.device (by parameter_servers.table_device): disk: "
+                      "the optimizer adam moves all rows") &&
+                 Contains("kept in memory; lazy_adam moves those of a batch"));
+}
+
 // A model of items, with the loss.
 std::string Items(const std::string& loss, const std::string& more) {
   return absl::StrCat(

@@ -41,6 +41,25 @@ TEST_CASE("file list: files, directories and patterns, sorted by name") {
              Contains("found a directory without any"));
 }
 
+TEST_CASE("file list: the mark of a directory that is complete has no rows, whatever its name") {
+  DataFiles files;
+  std::filesystem::create_directory(files.Path("d"));
+  for (const char* name : {"d/a.csv", "d/DONE", "d/b.csv"}) files.Write(name, "x\n1\n");
+  proto::DatasetSpec spec;
+  spec.set_follow_end("DONE");
+  const auto list = [&](const std::string& path) {
+    spec.clear_paths();
+    spec.add_paths(files.Path(path));
+    const auto listed = WithFiles(spec).value();
+    return Strings(listed.paths().begin(), listed.paths().end());
+  };
+  CHECK(list("d") == Strings{files.Path("d/a.csv"), files.Path("d/b.csv")});
+  CHECK(list("d/*") == Strings{files.Path("d/a.csv"), files.Path("d/b.csv")});
+  CHECK(list("d/DONE") == Strings{files.Path("d/DONE")});  // who names it means it
+  spec.clear_follow_end();
+  CHECK(list("d").size() == 3);
+}
+
 TEST_CASE("file list: a pattern matches what the shell's does") {
   DataFiles files;
   namespace fs = std::filesystem;

@@ -92,6 +92,45 @@ TEST_CASE("time split: the last row of each group is held out, where the group h
   CHECK(Rows(*data, Part::kTraining) == Floats{2, 4, 6, 7, 8});
 }
 
+TEST_CASE(
+    "time split: the row before the last of each group is for validation, if that is wanted") {
+  DataFiles files;
+  auto spec = TimedSpec(files.Write(
+      "a.csv", "n,t,u\n0,9,a\n1,7,b\n2,1,a\n3,8,b\n4,3,c\n5,8,b\n6,4,d\n7,2,d\n8,6,a\n"));
+  spec.mutable_split()->set_holdout_per("u");
+  spec.mutable_split()->set_holdout_last(true);
+  spec.mutable_split()->set_holdout_validation(true);
+  const auto data = MustLoad(spec);
+  CHECK(Rows(*data, Part::kTest) == Floats{0, 5, 6});
+  CHECK(Rows(*data, Part::kValidation) == Floats{3, 8});  // d has no third row
+  CHECK(Rows(*data, Part::kTraining) == Floats{1, 2, 4, 7});
+  spec.mutable_split()->set_holdout_min(3);
+  const auto fewer = MustLoad(spec);
+  CHECK(Rows(*fewer, Part::kTest) == Floats{0, 5});
+  CHECK(Rows(*fewer, Part::kValidation).empty());
+  // The same where rows are drawn: another one of each group, and the same one for testing.
+  spec.mutable_split()->clear_by();
+  spec.mutable_split()->clear_holdout_last();
+  spec.mutable_split()->set_holdout_min(2);
+  const auto drawn = MustLoad(spec);
+  CHECK(Rows(*drawn, Part::kTest).size() == 3);
+  CHECK(Rows(*drawn, Part::kValidation).size() == 2);
+  spec.mutable_split()->clear_holdout_validation();
+  CHECK(Rows(*MustLoad(spec), Part::kTest) == Rows(*drawn, Part::kTest));
+}
+
+TEST_CASE("time split: two ways to hold out for validation, or one without groups, are errors") {
+  DataFiles files;
+  auto spec = TimedSpec(files.Write("a.csv", "n,t,u\n0,9,a\n1,7,b\n"));
+  spec.mutable_split()->set_test_fraction(0.5);
+  spec.mutable_split()->set_holdout_validation(true);
+  CHECK_THAT(LoadError(spec), Contains("holdout_validation needs holdout_per"));
+  spec.mutable_split()->clear_test_fraction();
+  spec.mutable_split()->set_holdout_per("u");
+  spec.mutable_split()->set_validation_fraction(0.1);
+  CHECK_THAT(LoadError(spec), Contains("validation_fraction or holdout_validation, found both"));
+}
+
 TEST_CASE("time split: rows that a model was trained on keep their parts when newer ones come") {
   DataFiles files;
   const std::string old_rows = "n,t\n0,1\n1,2\n2,3\n3,4\n";
@@ -109,6 +148,9 @@ TEST_CASE("time split: rows that a model was trained on keep their parts when ne
   spec.mutable_split()->clear_by();
   CHECK(MustLoad(spec)->since_training() == SinceTraining::kOtherDraw);
   CHECK_THAT(DrawChange(spec), EndsWith("split.by was \"t\" and is \"\""));
+  spec.mutable_split()->set_by("t");
+  spec.mutable_split()->set_holdout_validation(true);
+  CHECK_THAT(DrawChange(spec), EndsWith("split.holdout_validation was 0 and is 1"));
 }
 
 TEST_CASE("time split: shares of many rows are those of a sorted list") {

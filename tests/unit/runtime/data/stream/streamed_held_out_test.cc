@@ -79,6 +79,20 @@ TEST_CASE("held out, streamed: the last row of each group by time") {
   CheckSameWhenStreamed(files, spec);
 }
 
+TEST_CASE("held out, streamed: another row of each group for validation") {
+  const DataFiles files;
+  auto spec = Spec(files.Write("a.csv", Csv(0, 130)));
+  spec.mutable_split()->set_holdout_validation(true);
+  SECTION("that is drawn") {}
+  SECTION("that is drawn, of groups with five rows") { spec.mutable_split()->set_holdout_min(5); }
+  SECTION("the one before the last by time") { ByTime(&spec, 0); }
+  SECTION("of one group") {
+    spec.set_paths(0, files.Write("a.csv", Csv(0, 60, 1)));
+    ByTime(&spec, 0);
+  }
+  CheckSameWhenStreamed(files, spec);
+}
+
 TEST_CASE("held out, streamed: several files, packed ones and empty ones among them") {
   const DataFiles files;
   auto spec = Spec(files.Write("empty.csv", "user,item,t,y\n"));
@@ -156,6 +170,10 @@ TEST_CASE("held out, streamed: rows that a model was trained on keep their parts
   spec.set_seed(11);
   SECTION("drawn") { spec.mutable_split()->set_validation_fraction(0.2); }
   SECTION("the last ones, and shares by time") { ByTime(&spec, 0.2); }
+  SECTION("the last ones, and those before them") {
+    ByTime(&spec, 0);
+    spec.mutable_split()->set_holdout_validation(true);
+  }
   *spec.mutable_trained() = MustLoad(spec)->trained_rows();
   CheckSameWhenStreamed(files, spec);
   spec.set_paths(0, files.Write("b.csv", Csv(0, 110)));
