@@ -90,9 +90,9 @@ int Eval(const EvalFlags& flags) {
   const auto report_output = ReportOutput::Open(flags.report);
   if (!report_output.ok()) return Complain(report_output.status());
   auto job = ReadEvaluatedJob(flags.job, kept, flags.overrides, KeptAs(flags.from));
-  if (!job.ok()) return Complain(AsConfiguration(job.status()));
-  if (absl::Status s = CheckPartKey(*job, flags.overrides); !s.ok()) return Complain(s);
-  if (absl::Status s = CheckEvalReport(report_output->file(), flags, *job); !s.ok()) {
+  if (!job.ok()) return Complain(AsUsersMistake(job.status()));
+  if (absl::Status s = CheckPartKey(job->job, flags.overrides); !s.ok()) return Complain(s);
+  if (absl::Status s = CheckEvalReport(report_output->file(), flags, job->job); !s.ok()) {
     return Complain(s);
   }
   auto model = OpenModel(*std::move(job), flags.from, flags.where);

@@ -27,6 +27,7 @@
 #include "coordinator/job/metric_kind.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
+#include "coordinator/model/saved_side_tables.h"
 #include "coordinator/sidecar/sidecar.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
@@ -71,16 +72,21 @@ absl::StatusOr<sidecar::BestBy> FindMetric(const EvalFlags& flags, const job::Jo
       absl::StrCat("--metric: ", config::UnknownName("metric of evaluate", name, names)));
 }
 
-absl::StatusOr<job::JobSpec> ReadFollowedJob(const EvalFlags& flags) {
+absl::StatusOr<EvaluatedJob> ReadFollowedJob(const EvalFlags& flags) {
   auto job = ReadEvaluatedJob(flags.job, model::InputsOf(flags.follow), flags.overrides,
                               model::kSavedInputs);
   return job.ok() ? std::move(job) : AsUsersMistake(job.status());
 }
 
-// A cluster that evaluates the job.
-absl::StatusOr<sidecar::Sidecar::Opened> OpenSession(const EvalFlags& flags,
-                                                     const job::JobSpec& job,
-                                                     const std::string& inputs) {
+// A cluster that evaluates the job, with the version of joined tables that a checkpoint has.
+absl::StatusOr<sidecar::Sidecar::Opened> OpenSession(const EvalFlags& flags, EvaluatedJob evaluated,
+                                                     const std::string& inputs,
+                                                     const std::string& side_tables) {
+  job::JobSpec& job = evaluated.job;
+  if (evaluated.joins_kept_tables) {
+    RETURN_IF_ERROR(
+        model::JoinKeptSideTables(inputs, model::kSavedInputs, side_tables, &job.dataset));
+  }
   ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(flags.where));
   auto cluster = OpenCluster(flags.where, std::move(config), MakeClusterOptions(job, flags.where),
                              /*reload=*/nullptr);
@@ -211,7 +217,8 @@ absl::Status Follow(const EvalFlags& flags) {
   });
   ASSIGN_OR_RETURN(const bool begun, WaitForJob(flags, files.get(), &ending));
   if (!begun) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const job::JobSpec job, ReadFollowedJob(flags));
+  ASSIGN_OR_RETURN(const EvaluatedJob evaluated, ReadFollowedJob(flags));
+  const job::JobSpec& job = evaluated.job;
   ASSIGN_OR_RETURN(const sidecar::BestBy by, FindMetric(flags, job));
   std::vector<CommandInput> inputs = InputsOf(job);
   SavedFlags of_job;
@@ -233,7 +240,9 @@ absl::Status Follow(const EvalFlags& flags) {
       [](const std::string& warning) { std::fprintf(stderr, "%s\n", warning.c_str()); });
   RETURN_IF_ERROR(BeginSummaries(flags.tensorboard, directory->log().last(), &summaries));
   sidecar::Sidecar::Hooks hooks;
-  hooks.open = [&](const std::string& inputs) { return OpenSession(flags, job, inputs); };
+  hooks.open = [&](const std::string& inputs, const std::string& side_tables) {
+    return OpenSession(flags, evaluated, inputs, side_tables);
+  };
   hooks.on_evaluated = [&summaries](const sidecar::EvaluatedCheckpoint& checkpoint,
                                     const runner::Evaluation& evaluation) {
     PrintLine(checkpoint, evaluation);

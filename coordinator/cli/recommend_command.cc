@@ -140,7 +140,7 @@ absl::Status WriteAllUsers(const Recommender& recommender, const RecommendFlags&
 // Models of earlier versions keep no histories: their data is read again.
 int ForGroupsOfData(const RecommendFlags& flags) {
   auto job = ReadEvaluatedJob(/*file=*/"", flags.from.model_dir, {});
-  if (!job.ok()) return Complain(AsConfiguration(job.status()));
+  if (!job.ok()) return Complain(AsUsersMistake(job.status()));
   auto model = OpenModel(*std::move(job), flags.from);
   if (!model.ok()) return Complain(model.status());
   runner::JobRunner* const runner = model->runner.get();

@@ -66,6 +66,17 @@ absl::Status UseSavedSideTables(const std::string& directory, const std::string&
   return absl::OkStatus();
 }
 
+absl::Status JoinKeptSideTables(const std::string& directory, const ManifestKind& kind,
+                                std::string version, proto::DatasetSpec* spec) {
+  if (spec->joins().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const nlohmann::json manifest, ReadModelManifest(directory, kind));
+  RETURN_IF_ERROR(CheckModelFiles(directory, manifest, kind));
+  if (version.empty()) version = SideTablesOf(manifest);
+  std::error_code ignored;
+  const std::string absolute = std::filesystem::absolute(directory, ignored).string();
+  return UseSavedSideTables(absolute, version, spec);
+}
+
 std::string SideTablesOf(const checkpoint::Manifest& checkpoint) {
   return SideTablesOf(nlohmann::json::parse(checkpoint.job_state, nullptr, false));
 }

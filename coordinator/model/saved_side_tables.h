@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "coordinator/model/saved_manifest.h"
 #include "nlohmann/json.hpp"
 #include "protos/dataset.pb.h"
 #include "runtime/checkpoint/manifest.h"
@@ -31,6 +32,12 @@ absl::Status WriteSideTables(const data::Dataset& data, const proto::DatasetSpec
 // there.
 absl::Status UseSavedSideTables(const std::string& directory, const std::string& version,
                                 proto::DatasetSpec* spec);
+
+// The same of a saved model or inputs, whose files are held against their checksums; an empty
+// version is the one that the manifest names. The paths are absolute: workers may run in other
+// directories. Errors: also those of ReadModelManifest and CheckModelFiles.
+absl::Status JoinKeptSideTables(const std::string& directory, const ManifestKind& kind,
+                                std::string version, proto::DatasetSpec* spec);
 
 // The version that a checkpoint was written with, or that inputs.json names; empty: there is but
 // one.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "coordinator/model/saved_inputs.h"
+#include "coordinator/model/saved_side_tables.h"
 #include "coordinator/runner/run_state.h"
 #include "runtime/base/status.h"
 
@@ -59,19 +60,27 @@ absl::StatusOr<std::vector<model::SeenCheckpoint>> Sidecar::FindNewer() const {
   return newer;
 }
 
+absl::Status Sidecar::TakeInputs() {
+  ASSIGN_OR_RETURN(const bool others, directory_.TakeInputs(checkpoints_));
+  if (!others) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  session_.reset();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> Sidecar::Look() {
-  const auto inputs = directory_.TakeInputs(checkpoints_);
-  if (absl::IsNotFound(inputs.status())) return 0;  // the job has not begun
-  RETURN_IF_ERROR(inputs.status());
-  if (*inputs) {
-    absl::MutexLock lock(&mutex_);
-    session_.reset();
-  }
+  const absl::Status inputs = TakeInputs();
+  if (absl::IsNotFound(inputs)) return 0;  // the job has not begun
+  RETURN_IF_ERROR(inputs);
   ASSIGN_OR_RETURN(const std::vector<model::SeenCheckpoint> newer, FindNewer());
   int evaluated = 0;
   for (const model::SeenCheckpoint& found : newer) {
     const auto bad = passed_over_.find(found.number);
     if (bad != passed_over_.end() && bad->second == found.identity) continue;
+    // A checkpoint may be of joined tables that were not there before it was.
+    const absl::Status newer_inputs = TakeInputs();
+    if (absl::IsNotFound(newer_inputs)) return evaluated;
+    RETURN_IF_ERROR(newer_inputs);
     ASSIGN_OR_RETURN(const bool good, EvaluateOne(found));
     evaluated += good ? 1 : 0;
   }
@@ -126,14 +135,16 @@ absl::StatusOr<bool> Sidecar::EvaluateOne(const model::SeenCheckpoint& found) {
   return true;
 }
 
-absl::Status Sidecar::OpenSession() {
+absl::Status Sidecar::OpenSession(const std::string& side_tables) {
   {
     absl::MutexLock lock(&mutex_);
     if (interrupted_) return absl::CancelledError("interrupted");
-    if (session_ != nullptr) return absl::OkStatus();
+    if (session_ != nullptr && side_tables_ == side_tables) return absl::OkStatus();
+    session_.reset();  // before another one takes its cluster
   }
-  ASSIGN_OR_RETURN(Opened opened, hooks_.open(directory_.inputs()));
+  ASSIGN_OR_RETURN(Opened opened, hooks_.open(directory_.inputs(), side_tables));
   held_out_ = opened.held_out;
+  side_tables_ = side_tables;
   absl::MutexLock lock(&mutex_);
   session_ = std::move(opened.session);
   return interrupted_ ? absl::CancelledError("interrupted") : absl::OkStatus();
@@ -143,7 +154,7 @@ absl::StatusOr<runner::Evaluation> Sidecar::Measure(const std::string& taken,
                                                     const checkpoint::Manifest& manifest) {
   RETURN_IF_ERROR(model::CheckInputsFit(directory_.inputs(), manifest, taken));
   RETURN_IF_ERROR(OfCheckpoint(checkpoint::VerifyCheckpoint(files_, taken, manifest)));
-  RETURN_IF_ERROR(OpenSession());
+  RETURN_IF_ERROR(OpenSession(model::SideTablesOf(manifest)));
   std::shared_ptr<EvaluationSession> session;
   {
     absl::MutexLock lock(&mutex_);

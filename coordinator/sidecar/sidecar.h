@@ -35,9 +35,11 @@ class Sidecar {
     bool held_out = true;  // no row of training is scored
   };
   struct Hooks {
-    // A cluster with the job, whose inputs are in this directory. Errors with the cause
-    // kConfiguration are told to the user, and no checkpoint is passed over for them.
-    std::function<absl::StatusOr<Opened>(const std::string& inputs)> open;
+    // A cluster with the job, whose inputs are in this directory, for checkpoints with this version
+    // of its joined tables (model/saved_side_tables.h). Errors with the cause kConfiguration are
+    // told to the user, and no checkpoint is passed over for them.
+    std::function<absl::StatusOr<Opened>(const std::string& inputs, const std::string& side_tables)>
+        open;
     std::function<void(const EvaluatedCheckpoint&, const runner::Evaluation&)> on_evaluated;
     // What is passed over, and why; once each.
     std::function<void(const std::string&)> on_note;
@@ -59,12 +61,14 @@ class Sidecar {
   void Interrupt();
 
  private:
+  // A session with other inputs than the job's ends.
+  absl::Status TakeInputs();
   absl::StatusOr<std::vector<model::SeenCheckpoint>> FindNewer() const;
   // False: the checkpoint cannot be evaluated, which was told.
   absl::StatusOr<bool> EvaluateOne(const model::SeenCheckpoint& found);
   absl::StatusOr<runner::Evaluation> Measure(const std::string& taken,
                                              const checkpoint::Manifest& manifest);
-  absl::Status OpenSession();
+  absl::Status OpenSession(const std::string& side_tables);
   void PassOver(const model::SeenCheckpoint& found, const absl::Status& why);
 
   env::FileSystem* const files_;
@@ -75,6 +79,7 @@ class Sidecar {
   std::map<uint64_t, std::string> passed_over_;  // identities, by number
   absl::Status end_passed_over_;
   bool held_out_ = true;
+  std::string side_tables_;  // the version that the session's rows are read with
   absl::Mutex mutex_;
   std::shared_ptr<EvaluationSession> session_ ABSL_GUARDED_BY(mutex_);
   bool interrupted_ ABSL_GUARDED_BY(mutex_) = false;

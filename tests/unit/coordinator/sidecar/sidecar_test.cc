@@ -56,7 +56,8 @@ struct Following {
   void Begin(const BestBy& by = kByLoss) {
     sidecar.reset();
     Sidecar::Hooks hooks;
-    hooks.open = [this](const std::string& inputs) -> absl::StatusOr<Sidecar::Opened> {
+    hooks.open = [this](const std::string& inputs,
+                        const std::string&) -> absl::StatusOr<Sidecar::Opened> {
       ++opened;
       if (!refuse.ok()) return refuse;
       auto spec = Must(job::ParseKeptJob(text, files.Path("job.yaml"), files.Path("")));
