@@ -141,6 +141,44 @@ bool IsThere(env::FileSystem* files, const std::string& directory, const std::st
       .ok();
 }
 
+// A manifest that lists its files with their checksums; null where the text is none.
+nlohmann::ordered_json ParseInputs(const std::string& text) {
+  auto manifest = nlohmann::ordered_json::parse(text, nullptr, false);
+  const auto has = [&manifest](const char* key, auto is_good) {
+    const auto found = manifest.find(key);
+    return found != manifest.end() && is_good(*found);
+  };
+  const bool good = manifest.is_object() &&
+                    has("files", [](const auto& files) { return files.is_array(); }) &&
+                    has("checksums", [](const auto& sums) { return sums.is_object(); });
+  return good ? manifest : nlohmann::ordered_json();
+}
+
+std::set<std::string> ListedIn(const nlohmann::ordered_json& manifest) {
+  std::set<std::string> names;
+  for (const auto& [name, sum] : manifest["checksums"].items()) names.insert(name);
+  return names;
+}
+
+bool IsUnlistedTable(const std::string& name, const std::set<std::string>& listed) {
+  return absl::StartsWith(name, SideTableFolder("")) && listed.count(name) == 0;
+}
+
+// The manifest without side tables that are not in the list.
+nlohmann::ordered_json OnlyListedTables(nlohmann::ordered_json manifest,
+                                        const std::set<std::string>& listed) {
+  auto files = nlohmann::ordered_json::array();
+  for (const std::string& name : ListedIn(manifest)) {
+    if (!IsUnlistedTable(name, listed)) {
+      files.push_back(name);
+    } else {
+      manifest["checksums"].erase(name);
+    }
+  }
+  manifest["files"] = std::move(files);
+  return manifest;
+}
+
 }  // namespace
 
 std::string InputsOf(const std::string& checkpoints) {
@@ -215,6 +253,43 @@ absl::Status UpdateSideTables(const data::Dataset& data, const job::JobSpec& job
   RETURN_IF_ERROR(files->WriteAtomically(path, TextOf(manifest)));
   RemoveUnlisted(files.get(), target);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<InputsToTake>> FindInputsToTake(env::FileSystem* files,
+                                                             const std::string& of_job,
+                                                             const std::string& own,
+                                                             const std::string& kept) {
+  const auto read = [files](const std::string& directory) {
+    return files->Read(absl::StrCat(directory, "/", kSavedInputs.file));
+  };
+  InputsToTake take;
+  ASSIGN_OR_RETURN(take.manifest, read(of_job));
+  const auto there = read(own);
+  if (there.ok() && *there == take.manifest) return std::nullopt;
+  take.of_job = FilesBelow(of_job);
+  nlohmann::ordered_json job = ParseInputs(take.manifest);
+  const nlohmann::ordered_json before = ParseInputs(there.ok() ? *there : "");
+  const std::set<std::string> listed = job.is_null() ? std::set<std::string>() : ListedIn(job);
+  const auto stays = [&listed, &job](const std::string& name) {
+    return name == kSavedInputs.file || (!job.is_null() && IsUnlistedTable(name, listed));
+  };
+  take.of_job.erase(std::remove_if(take.of_job.begin(), take.of_job.end(), stays),
+                    take.of_job.end());
+  // A manifest that is damaged is told by whoever reads it.
+  if (job.is_null() || before.is_null()) return take;
+  if (OnlyListedTables(before, listed) == OnlyListedTables(job, listed)) return std::nullopt;
+  const std::set<std::string> listed_before = ListedIn(before);
+  for (const std::string& version : VersionsWanted(files, kept)) {
+    if (!FilesOfVersions(listed, {version}).empty()) continue;
+    for (const std::string& name : FilesOfVersions(listed_before, {version})) {
+      if (!CheckModelFile(own, name, kSavedInputs).ok()) continue;
+      job["files"].push_back(name);
+      job["checksums"][name] = before["checksums"][name];
+      take.of_own.push_back(name);
+    }
+  }
+  if (!take.of_own.empty()) take.manifest = TextOf(job);
+  return take;
 }
 
 absl::Status CheckInputsFit(const std::string& inputs, const checkpoint::Manifest& checkpoint,

@@ -10,7 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +22,7 @@
 #include "coordinator/model/saved_reader.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/data/dataset.h"
+#include "runtime/env/file_system.h"
 
 namespace coxswain::model {
 
@@ -40,6 +43,19 @@ absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
 // FailedPrecondition for those of another job; those of the file system.
 absl::Status UpdateSideTables(const data::Dataset& data, const job::JobSpec& job,
                               const std::string& checkpoints);
+
+// The inputs for a directory of their own, which keeps some of a job's checkpoints.
+struct InputsToTake {
+  std::vector<std::string> of_job;  // files of the job's inputs
+  std::vector<std::string> of_own;  // side tables that are there, and that the job has no more
+  std::string manifest;             // of both
+};
+// What is to be `own` now, beside the checkpoints of the directory `kept`; nullopt where `own` has
+// the job's inputs as they are. Errors: NotFound where the job has no inputs.
+absl::StatusOr<std::optional<InputsToTake>> FindInputsToTake(env::FileSystem* files,
+                                                             const std::string& of_job,
+                                                             const std::string& own,
+                                                             const std::string& kept);
 
 // Whether the checkpoint at `path` belongs to the job of these inputs. Errors: NotFound where there
 // are no inputs; FailedPrecondition for those of another job's or other data's; DataLoss.

@@ -7,13 +7,14 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_manifest.h"
-#include "coordinator/model/saved_model.h"
+#include "coordinator/model/unreplaced.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/crc32.h"
@@ -94,6 +95,27 @@ absl::Status LinkOrCopy(const std::string& from, const std::string& to) {
   return error ? env::SystemError(error.value(), "link", from) : absl::OkStatus();
 }
 
+absl::Status LinkFiles(const std::vector<std::string>& names, const std::string& from,
+                       const std::string& to) {
+  for (const std::string& name : names) {
+    RETURN_IF_ERROR(LinkOrCopy(absl::StrCat(from, "/", name), absl::StrCat(to, "/", name)));
+  }
+  return absl::OkStatus();
+}
+
+// In place of another directory, which goes; in one step where the file system has that.
+absl::Status PutInPlace(env::FileSystem* files, const std::string& made, const std::string& to) {
+  if (files->Exists(to)) {
+    const absl::Status exchanged = files->Exchange(made, to);
+    if (!absl::IsUnimplemented(exchanged)) {
+      RETURN_IF_ERROR(exchanged);
+      return files->RemoveAll(made);
+    }
+    RETURN_IF_ERROR(files->RemoveAll(to));
+  }
+  return files->Rename(made, to);
+}
+
 }  // namespace
 
 std::string IdentityOf(env::FileSystem* files, const std::string& checkpoint) {
@@ -145,19 +167,26 @@ absl::StatusOr<std::string> SideDirectory::Take(const std::string& checkpoints, 
 
 absl::StatusOr<bool> SideDirectory::TakeInputs(const std::string& checkpoints) {
   const std::string from = model::InputsOf(checkpoints), to = inputs();
-  const auto manifest_of = [this](const std::string& directory) {
-    return files_->Read(absl::StrCat(directory, "/", model::kSavedInputs.file));
-  };
-  ASSIGN_OR_RETURN(const std::string wanted, manifest_of(from));
-  if (const auto there = manifest_of(to); there.ok() && *there == wanted) return false;
   const std::string made = absl::StrCat(to, kUnfinished);
-  RETURN_IF_ERROR(files_->RemoveAll(made));
-  for (const std::string& name : model::FilesBelow(from)) {
-    RETURN_IF_ERROR(LinkOrCopy(absl::StrCat(from, "/", name), absl::StrCat(made, "/", name)));
+  const std::string manifest = absl::StrCat("/", model::kSavedInputs.file);
+  // It is written last. Who was killed behind it may have left side tables that nobody else has.
+  if (!files_->Exists(to) && files_->Exists(made + manifest)) {
+    RETURN_IF_ERROR(files_->Rename(made, to));
   }
-  RETURN_IF_ERROR(files_->RemoveAll(to));
-  RETURN_IF_ERROR(files_->Rename(made, to));
-  return true;
+  // The job may replace its inputs, and some of their files, meanwhile.
+  const auto make = [&]() -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(const auto take, model::FindInputsToTake(files_, from, to, path_));
+    if (!take) return false;
+    RETURN_IF_ERROR(files_->RemoveAll(made));
+    RETURN_IF_ERROR(files_->MakeDirs(made));
+    RETURN_IF_ERROR(LinkFiles(take->of_job, from, made));
+    RETURN_IF_ERROR(LinkFiles(take->of_own, to, made));
+    RETURN_IF_ERROR(files_->WriteAtomically(made + manifest, take->manifest));
+    return true;
+  };
+  ASSIGN_OR_RETURN(const bool is_made, model::ReadUnreplaced(from, model::kSavedInputs.file, make));
+  if (is_made) RETURN_IF_ERROR(PutInPlace(files_, made, to));
+  return is_made;
 }
 
 absl::Status SideDirectory::Report(EvaluatedCheckpoint* evaluated) {

@@ -4,7 +4,8 @@
 //   checkpoint-000042  the best one so far, and the one that is evaluated just now: links to the
 //                      job's files, which so stay when the job removes its checkpoint
 //   best               a link to the best one
-//   inputs             links to the job's inputs, so that `best` can be asked for predictions
+//   inputs             links to the job's inputs, so that `best` can be asked for predictions; also
+//                      to the joined tables that `best` was trained with and the job has no more
 //   .lock              one side-car at a time has the directory
 //
 // What is in it follows from the reports, so that a side-car may be killed at any moment. It never

@@ -182,5 +182,40 @@ TEST_CASE("each checkpoint of a job that follows is evaluated with its own joine
   CHECK(lines == 2);
 }
 
+TEST_CASE("the best checkpoint predicts as it did when the job has replaced its table twice",
+          "[follow]") {
+  const Shop shop("path: days, follow: true, cache_directory: cache",
+                  "split: {test_path: held.csv}\n"
+                  "checkpoint: {every_seconds: 1000, keep: 1}\n");
+  fs::create_directory(shop.files().Path("days"));
+  shop.WriteRows("held.csv");
+  const std::string rows = shop.files().Write("rows.csv", "item\n0\n1\n2\n3\n");
+  const auto predict = [&] {
+    const auto result =
+        Coxswain({"predict", "--checkpoint-dir", shop.saved() + "/eval/best", "--input", rows});
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  std::string best;
+  for (const int day : {1, 2, 3}) {
+    // Of the first day's prices the high ones are clicked.
+    shop.WriteItems("items.csv", day == 1 ? 1 : day + 1);
+    shop.WriteRows(absl::StrCat("days/", day, ".csv"));
+    Process train(CoxswainCommand(shop.Train({"--resume"})));
+    REQUIRE(train.WaitForOutput(absl::StrCat("epoch ", day, ": loss")));
+    train.Kill(SIGINT);
+    REQUIRE(train.Wait().code == 75);
+    const auto followed =
+        Coxswain({"eval", "--follow", shop.saved(), "--until-step", std::to_string(10 * day)});
+    CAPTURE(followed.out, followed.err);
+    REQUIRE(followed.code == 0);
+    if (day == 1) best = predict();
+  }
+  REQUIRE(fs::read_symlink(shop.saved() + "/eval/best") == "checkpoint-000001");
+  REQUIRE(!fs::exists(shop.saved() + "/checkpoint-000001"));
+  CHECK(predict() == best);
+}
+
 }  // namespace
 }  // namespace coxswain

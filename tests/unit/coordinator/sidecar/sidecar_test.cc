@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -67,6 +68,7 @@ struct Following {
     };
     hooks.on_evaluated = [this](const EvaluatedCheckpoint& e, const runner::Evaluation&) {
       reports.push_back(e);
+      if (after_report != nullptr) after_report();
     };
     hooks.on_note = [this](const std::string& note) { notes.push_back(note); };
     sidecar = std::make_unique<Sidecar>(system.get(), job.directory(), Must(OpenDirectory(by)),
@@ -94,6 +96,7 @@ struct Following {
   int opened = 0;
   std::vector<EvaluatedCheckpoint> reports;
   std::vector<std::string> notes;
+  std::function<void()> after_report;
   std::unique_ptr<Sidecar> sidecar;
 };
 
@@ -137,6 +140,22 @@ TEST_CASE("sidecar: checkpoints are evaluated in their order, and those that wen
   CHECK(f.reports[0].number == 1);
   CHECK(f.reports[1].number == 3);
   CHECK(f.reports[2].number == 4);
+}
+
+TEST_CASE("sidecar: inputs that the job replaces meanwhile are taken before the next checkpoint",
+          "[sidecar]") {
+  Following f;
+  for (int i = 0; i < 2; ++i) f.job.Steps(2);
+  f.Begin();
+  const std::string inputs = "/inputs/inputs.json";
+  f.after_report = [&f, &inputs] {
+    auto manifest = nlohmann::json::parse(Must(f.system->Read(f.job.directory() + inputs)));
+    manifest["later"] = f.reports.size();
+    Must(f.system->WriteAtomically(f.job.directory() + inputs, manifest.dump()));
+  };
+  CHECK(Must(f.sidecar->Look()) == 2);
+  CHECK(f.opened == 2);
+  CHECK(nlohmann::json::parse(Must(f.system->Read(f.own + inputs)))["later"] == 1);
 }
 
 TEST_CASE("sidecar: the best checkpoint stays when the job has removed it", "[sidecar]") {
