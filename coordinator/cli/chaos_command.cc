@@ -30,6 +30,7 @@
 #include "coordinator/local/local_tasks.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
 #include "runtime/env/file_system.h"
@@ -134,6 +135,22 @@ absl::Status CheckNoCheckpoints(const std::string& directory, bool resume) {
                    "there, or go on from them with --resume"));
 }
 
+// The job without faults begins anew: of what an earlier one left there the checkpoints go, which
+// are of use to nobody else.
+absl::Status RemoveCheckpoints(const std::string& directory) {
+  const std::shared_ptr<env::FileSystem> files = env::NewRealFileSystem();
+  if (!files->Exists(directory)) return absl::OkStatus();
+  checkpoint::CheckpointHolder me;
+  me.pid = getpid();
+  ASSIGN_OR_RETURN(const auto lock, checkpoint::LockCheckpoints(files, directory, me));
+  ASSIGN_OR_RETURN(const auto names, files->List(directory));
+  for (const std::string& name : names) {
+    if (!checkpoint::ParseCheckpointName(name)) continue;
+    RETURN_IF_ERROR(files->RemoveAll(absl::StrCat(directory, "/", name)));
+  }
+  return absl::OkStatus();
+}
+
 class ChaosRun {
  public:
   ChaosRun(const TrainFlags& flags, const ReportOutput& report) : flags_(flags), report_(report) {}
@@ -160,7 +177,7 @@ class ChaosRun {
     RETURN_IF_ERROR(ShareCredentials());
     InterruptScope interrupts([this] { interrupted_.store(true); });
     if (spec_.baseline) {
-      const int code = RunBaseline();
+      ASSIGN_OR_RETURN(const int code, RunBaseline());
       if (code != kExitDone) return code;
     }
     Say("now the job under fire");
@@ -231,14 +248,18 @@ class ChaosRun {
     return command;
   }
 
-  int RunBaseline() {
+  // One that has ended before ends again at once, and reports the same.
+  absl::StatusOr<int> RunBaseline() {
     Say("first, the job without faults");
     const std::string report = work_->Path("baseline.json");
+    const std::string checkpoints = work_->Path("baseline-checkpoints");
+    if (!flags_.resume) RETURN_IF_ERROR(RemoveCheckpoints(checkpoints));
     const bool local = !flags_.where.local.empty();
     local::ChildOptions options;
     options.command = Train(
         {local ? "--local" : "--cluster", local ? flags_.where.local : flags_.where.cluster_file},
-        report, work_->Path("baseline-checkpoints"));
+        report, checkpoints);
+    if (flags_.resume) options.command.push_back("--resume");
     if (local) {
       options.command.insert(options.command.end(),
                              {"--threads", absl::StrCat(flags_.where.threads)});
@@ -250,7 +271,7 @@ class ChaosRun {
       if (!interrupted_.load()) continue;
       child->Signal(SIGTERM);
       child->WaitFor(kGrace);
-      return kExitInterrupted;
+      return child->Poll() == kExitResumable ? kExitResumable : kExitInterrupted;
     }
     const int code = child->Poll().value_or(kExitJobFailed);
     if (code == kExitDone) baseline_ = ReadReport(report);

@@ -180,6 +180,55 @@ faults:
   }
 }
 
+TEST_CASE("a chaos run goes on with --resume, also from its job without faults", "[chaos]") {
+  const DataFiles files;
+  const std::string report = files.Path("report.json");
+  const std::string chaos =
+      files.Write("chaos.yaml", "faults: [{task: worker, at_update: [200], restart_delay: 0s}]\n");
+  const auto command = With({"train", WriteMatrixFactorization(files), "--local", "1x2", "--chaos",
+                             chaos, "--chaos-dir", files.Path("run"), "--report", report},
+                            kSeconds);
+  Process first(CoxswainCommand(command));
+  REQUIRE(first.WaitForOutput(" steps"));
+  REQUIRE_FALSE(absl::StrContains(first.err(), "under fire"));
+  first.Kill(SIGINT);
+  const auto interrupted = first.Wait();
+  CAPTURE(interrupted.out, interrupted.err);
+  CHECK(interrupted.code == 75);
+  REQUIRE(std::filesystem::exists(files.Path("run/baseline-checkpoints/checkpoint-000001")));
+
+  nlohmann::json baseline;
+  // The second time both jobs have ended already.
+  for (const int time : {1, 2}) {
+    const auto result = Run(CoxswainCommand(With(command, {"--resume"})), {}, absl::Seconds(100));
+    CAPTURE(time, result.out, result.err);
+    REQUIRE(result.code == 0);
+    const nlohmann::json json = ReadJson(report);
+    CheckKept(json);
+    CHECK(json["chaos"]["baseline"]["steps"] == json["steps"]);
+    CHECK(ReadJson(files.Path("run/baseline.json"))["failures"]["coordinator"] == time);
+    if (time == 2) CHECK(json["chaos"]["baseline"] == baseline);
+    baseline = json["chaos"]["baseline"];
+  }
+}
+
+TEST_CASE("a chaos run without --resume runs the job without faults anew", "[chaos]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  const std::string chaos =
+      files.Write("chaos.yaml", "faults: [{task: worker, at_update: [200], restart_delay: 0s}]\n");
+  std::filesystem::create_directories(files.Path("run/baseline-checkpoints"));
+  files.Write("run/baseline-checkpoints/mine.txt", "");
+  for (const char* checkpoints : {"first", "second"}) {
+    const auto result = Coxswain({"train", job, "--local", "1x1", "--chaos", chaos, "--chaos-dir",
+                                  files.Path("run"), "--checkpoint-dir", files.Path(checkpoints)});
+    CAPTURE(checkpoints, result.out, result.err);
+    REQUIRE(result.code == 0);
+    CHECK(ReadJson(files.Path("run/baseline.json"))["failures"]["coordinator"] == 0);
+  }
+  CHECK(std::filesystem::exists(files.Path("run/baseline-checkpoints/mine.txt")));
+}
+
 // A job under fire for ever, with one worker that is stopped.
 class Endless {
  public:
