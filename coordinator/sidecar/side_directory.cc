@@ -103,6 +103,15 @@ absl::Status LinkFiles(const std::vector<std::string>& names, const std::string&
   return absl::OkStatus();
 }
 
+// Whether the inputs are of a job that began anew, with other data: nothing can be asked of the
+// checkpoint any more. Inputs that are damaged say nothing.
+bool IsOfOtherJob(env::FileSystem* files, const std::string& checkpoint,
+                  const std::string& inputs) {
+  const auto manifest = checkpoint::ReadManifest(files, checkpoint);
+  if (!manifest.ok() || !model::ReadModelManifest(inputs, model::kSavedInputs).ok()) return false;
+  return !model::CheckInputsFit(inputs, *manifest, checkpoint).ok();
+}
+
 // In place of another directory, which goes; in one step where the file system has that.
 absl::Status PutInPlace(env::FileSystem* files, const std::string& made, const std::string& to) {
   if (files->Exists(to)) {
@@ -185,8 +194,10 @@ absl::StatusOr<bool> SideDirectory::TakeInputs(const std::string& checkpoints) {
     return true;
   };
   ASSIGN_OR_RETURN(const bool is_made, model::ReadUnreplaced(from, model::kSavedInputs.file, make));
-  if (is_made) RETURN_IF_ERROR(PutInPlace(files_, made, to));
-  return is_made;
+  if (!is_made) return false;
+  RETURN_IF_ERROR(PutInPlace(files_, made, to));
+  RETURN_IF_ERROR(Tidy());
+  return true;
 }
 
 absl::Status SideDirectory::Report(EvaluatedCheckpoint* evaluated) {
@@ -208,8 +219,10 @@ absl::Status SideDirectory::MarkBest(uint64_t number) {
 }
 
 absl::Status SideDirectory::Tidy() {
-  if (log_.best() && IdentityOf(files_, PathOf(log_.best()->number)) != log_.best()->identity) {
-    log_.ForgetBest();
+  if (log_.best()) {
+    const std::string best = PathOf(log_.best()->number);
+    const bool gone = IdentityOf(files_, best) != log_.best()->identity;
+    if (gone || IsOfOtherJob(files_, best, inputs())) log_.ForgetBest();
   }
   std::string keep;
   if (log_.best()) {

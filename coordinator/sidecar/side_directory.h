@@ -41,6 +41,7 @@ class SideDirectory {
   // Errors: those of checkpoint::KeepCheckpoint.
   absl::StatusOr<std::string> Take(const std::string& checkpoints, uint64_t number);
   // The same of the job's inputs, when they are others than those that are there. True: they were.
+  // A best checkpoint of another job than they are is let go.
   // Errors: NotFound while the job has written none; those of the file system.
   absl::StatusOr<bool> TakeInputs(const std::string& checkpoints);
   std::string inputs() const;

@@ -67,7 +67,9 @@ struct FollowedTables {
   void WriteCheckpoint(uint64_t number) const {
     checkpoint::Manifest manifest = SampleManifest(number);
     manifest.shards.clear();
-    manifest.job_state = absl::StrCat("{\"", model::kSideTables, "\": \"", version(), "\"}");
+    manifest.job = job.name;
+    manifest.job_state = absl::StrCat("{\"data_fingerprint\": ", data->fingerprint(), ", \"",
+                                      model::kSideTables, "\": \"", version(), "\"}");
     const std::string path = files.Path("saved/" + checkpoint::CheckpointName(number));
     std::filesystem::create_directories(path);
     Must(disk->WriteAtomically(path + "/manifest.json", checkpoint::ToJson(manifest)));

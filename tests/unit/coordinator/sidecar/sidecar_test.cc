@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/runner/run_state.h"
 #include "nlohmann/json.hpp"
@@ -349,6 +350,33 @@ TEST_CASE("sidecar: a job that began anew is followed, though its numbers are lo
   CHECK(Must(f.sidecar->Look()) == 1);
   CHECK(f.reports.back().number == 1);
   CHECK(f.reports.back().steps == 4);
+}
+
+TEST_CASE("sidecar: the best checkpoint is of the job that there is, when one began anew",
+          "[sidecar]") {
+  const BestBy by = {"logloss", true};  // each is worse than the one before
+  Following f;
+  f.Begin(by);
+  f.job.Steps(1);
+  CHECK(Must(f.sidecar->Look()) == 1);
+  REQUIRE(f.reports[0].best);
+  const bool same_data = GENERATE(true, false);
+  Following other(JobText(same_data ? "oov_buckets: 1" : "oov_buckets: 2"));
+  f.text = other.text;
+  for (int i = 0; i < 2; ++i) other.job.Steps(40);
+  fs::remove_all(other.job.directory() + "/checkpoint-000001");
+  fs::remove_all(f.job.directory());
+  fs::copy(other.job.directory(), f.job.directory(), fs::copy_options::recursive);
+  SECTION("while it runs") {}
+  SECTION("before it was begun") { f.Begin(by); }
+  CHECK(Must(f.sidecar->Look()) == 1);
+  REQUIRE(f.reports.size() == 2);
+  REQUIRE(f.reports[1].number == 2);
+  CHECK(f.reports[1].best != same_data);
+  const std::string best = f.own + "/best";
+  CHECK(fs::read_symlink(best) == (same_data ? "checkpoint-000001" : "checkpoint-000002"));
+  const auto manifest = Must(checkpoint::ReadManifest(f.system.get(), best));
+  Must(model::CheckInputsFit(f.own + "/inputs", manifest, best));
 }
 
 // The manifest of a checkpoint, which says from now on that the job has finished.
