@@ -1,6 +1,5 @@
 // The learning rates of a job that makes them smaller (train.reduce_on_plateau): which ones come
 // next, and which ones the steps of a checkpoint have that did not run yet.
-#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -27,6 +26,8 @@ void JobRunner::JudgeRates(const Evaluation& evaluation, Plateau* plateau) const
   const job::ReduceOnPlateau& rule = *job_.train.reduce_on_plateau;
   const std::optional<double> score = ScoreOf(evaluation, rule.metric);
   if (!score) return;
+  // As for early stopping: while there was no other, nothing is known to have been better.
+  if (std::isnan(*score) && !plateau->best) return;
   const bool best = !plateau->best || *score > *plateau->best + rule.min_delta;
   if (best && !std::isnan(*score)) {
     plateau->best = *score;
@@ -36,9 +37,13 @@ void JobRunner::JudgeRates(const Evaluation& evaluation, Plateau* plateau) const
   }
   if (++plateau->evaluations_without_gain < rule.patience) return;
   plateau->evaluations_without_gain = 0;
-  // A job that was resumed with a larger min_factor keeps what it has.
-  const double least = std::min(plateau->factor, rule.min_factor);
-  plateau->factor = std::max(plateau->factor * rule.factor, least);
+  // Products are rounded: four times 0.1 is slightly more than 0.0001. A job that was resumed with
+  // a larger min_factor keeps what it has.
+  constexpr double kRounding = 1e-9;
+  const double least = rule.min_factor * (1 + kRounding);
+  if (plateau->factor <= least) return;
+  const double smaller = plateau->factor * rule.factor;
+  plateau->factor = smaller <= least ? rule.min_factor : smaller;
 }
 
 // Nothing trains now, and what a lost parameter server takes back runs again by the function that

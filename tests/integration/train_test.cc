@@ -252,7 +252,7 @@ TEST_CASE("learning rates are made smaller when a metric no longer gets better",
     const nlohmann::json report =
         Train(files, job,
               {"--set", "evaluate={metrics: [auc, logloss]}", "--set",
-               "train={epochs: 6, batch_size: 32, reduce_on_plateau: " + rule + "}"});
+               "train={epochs: 7, batch_size: 32, reduce_on_plateau: " + rule + "}"});
     CHECK(report["updates"]["scheduled"] == report["updates"]["applied"]);
     std::vector<double> all;
     for (const auto& e : report["evaluations"]) all.push_back(e["learning_rate_factor"]);
@@ -260,9 +260,14 @@ TEST_CASE("learning rates are made smaller when a metric no longer gets better",
   };
   // No gain is large enough: the first evaluation is the best, each second one after it reduces.
   CHECK(factors("{min_delta: 1, patience: 2, factor: 0.5}") ==
-        std::vector<double>{1, 1, 1, 0.5, 0.5, 0.25});
+        std::vector<double>{1, 1, 1, 0.5, 0.5, 0.25, 0.25});
   CHECK(factors("{min_delta: 1, factor: 0.5, min_factor: 0.3}") ==
-        std::vector<double>{1, 1, 0.5, 0.3, 0.3, 0.3});
+        std::vector<double>{1, 1, 0.5, 0.3, 0.3, 0.3, 0.3});
+  // The least is reached although four times 0.1 is not exactly 0.0001, and is not reduced again.
+  const std::vector<double> least = factors("{min_delta: 1}");
+  REQUIRE(least.size() == 7);
+  CHECK(least[5] == 0.0001);
+  CHECK(least[6] == 0.0001);
   // What is as small as can be moves nothing: the metric stays where it was.
   const nlohmann::json report =
       Train(files, job,
@@ -273,6 +278,21 @@ TEST_CASE("learning rates are made smaller when a metric no longer gets better",
   CHECK(all[0]["metrics"]["logloss"] != all[1]["metrics"]["logloss"]);
   CHECK(all[2]["metrics"]["logloss"].get<double>() ==
         Approx(all[1]["metrics"]["logloss"].get<double>()).epsilon(1e-6));
+}
+
+TEST_CASE("learning rates stay as they are while the metric is undefined", "[train]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kWideDeep);
+  files.Write("same.csv", "color,size,label,kind\nred,1,0,0\nblue,2,0,0\n");
+  const nlohmann::json report =
+      Train(files, job,
+            {"--set", "split={test_path: same.csv}", "--set", "evaluate={metrics: [auc]}", "--set",
+             "train={epochs: 4, batch_size: 32, reduce_on_plateau: {}, early_stopping: {}}"});
+  REQUIRE(report["evaluations"].size() >= 4);
+  for (const auto& evaluation : report["evaluations"]) {
+    CHECK(evaluation["metrics"]["auc"].is_null());
+    CHECK(evaluation["learning_rate_factor"] == 1);
+  }
 }
 
 TEST_CASE("metrics by group go by a feature that the model need not see", "[train]") {
