@@ -64,6 +64,24 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Datas
   return text;
 }
 
+// How often training examples have each value of a feature: "red 60.0%, blue 40.0%".
+std::string SharesOf(const std::string& feature, const data::Dataset& data) {
+  std::string shares;
+  const std::vector<int64_t> counts = data.training_counts(feature);
+  const std::vector<std::string>* values = data.vocabulary(feature);
+  const auto examples = static_cast<double>(data.num_examples(Part::kTraining));
+  for (size_t i = 0; i < std::min(counts.size(), kShownClasses); ++i) {
+    absl::StrAppendFormat(
+        &shares, "%s%s %.1f%%", i == 0 ? "" : ", ",
+        values != nullptr && i < values->size() ? (*values)[i] : absl::StrCat("#", i),
+        100.0 * static_cast<double>(counts[i]) / examples);
+  }
+  if (counts.size() > kShownClasses) {
+    absl::StrAppend(&shares, " and ", counts.size() - kShownClasses, " more");
+  }
+  return shares;
+}
+
 }  // namespace
 
 std::string DescribeUnused(const job::JobSpec& job) {
@@ -77,30 +95,26 @@ std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
   const int64_t examples = data.num_examples(Part::kTraining);
   if (job.follow.enabled && examples == 0) return "training examples come with the files\n";
   if (!job::HasLabel(job)) return "";
+  const auto of = [examples](const proto::LabelSpec& label, const data::LabelSummary& labels) {
+    return label.weight().empty()
+               ? absl::StrCat(WithCommas(examples), " training examples")
+               : absl::StrCat(WithCommas(labels.count), " training examples of a weight above 0");
+  };
   std::string of_tasks;
-  for (const job::TaskSpec& task : job.tasks) {
-    absl::StrAppend(
-        &of_tasks, "label ", task.name, " of ", WithCommas(examples),
-        " training examples: ", data.label_summary(Part::kTraining, task.name).ToString(), "\n");
+  for (const proto::LabelSpec& label : job.dataset.labels()) {
+    const data::LabelSummary labels = data.label_summary(Part::kTraining, label.name());
+    absl::StrAppend(&of_tasks, "label ", label.name(), " of ", of(label, labels), ": ",
+                    labels.ToString(), "\n");
   }
   if (!job.tasks.empty()) return of_tasks;
   const std::string& feature = job.dataset.label().feature();
-  std::string shares = data.label_summary(Part::kTraining).ToString();
-  if (!feature.empty()) {
-    shares.clear();
-    const std::vector<int64_t> counts = data.training_counts(feature);
-    const std::vector<std::string>* values = data.vocabulary(feature);
-    for (size_t i = 0; i < std::min(counts.size(), kShownClasses); ++i) {
-      absl::StrAppendFormat(
-          &shares, "%s%s %.1f%%", i == 0 ? "" : ", ",
-          values != nullptr && i < values->size() ? (*values)[i] : absl::StrCat("#", i),
-          100.0 * static_cast<double>(counts[i]) / static_cast<double>(examples));
-    }
-    if (counts.size() > kShownClasses) {
-      absl::StrAppend(&shares, " and ", counts.size() - kShownClasses, " more");
-    }
+  if (feature.empty()) {
+    const data::LabelSummary labels = data.label_summary(Part::kTraining);
+    return absl::StrCat("labels of ", of(job.dataset.label(), labels), ": ", labels.ToString(),
+                        "\n");
   }
-  return absl::StrCat("labels of ", WithCommas(examples), " training examples: ", shares, "\n");
+  return absl::StrCat("labels of ", WithCommas(examples),
+                      " training examples: ", SharesOf(feature, data), "\n");
 }
 
 std::string DescribeData(const job::JobSpec& job, const data::Dataset& data) {

@@ -211,7 +211,9 @@ constexpr SchemaKey kLabelKeys[] = {
     Field<proto::LabelSpec>(
         kString, "weight", "",
         "the column with the rows' weights, numbers of at least 0; the loss of a batch is "
-        "sum(weight * loss) / sum(weight), and all metrics are weighted, too"),
+        "sum(weight * loss) / sum(weight), and all metrics are weighted, too; a row of weight 0 "
+        "has "
+        "no part in either, and its label may be any number"),
 };
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 

@@ -66,76 +66,50 @@ Bootstrap::Bootstrap(const std::vector<job::MetricSpec>& metrics, int64_t replic
       replicates_(replicates),
       seed_(seed) {}
 
-Measured Bootstrap::Examples::View() const {
-  Measured m;
-  m.classes = classes;
-  m.task = task;
-  m.prediction = prediction;
-  m.label = label;
-  m.ranks = ranks;
-  m.weight = weight;
-  m.group = group;
-  m.unseen = unseen;
-  return m;
-}
-
 void Bootstrap::Add(const Measured& m) {
   if (m.task >= examples_.size()) examples_.resize(m.task + 1, 0);
-  Examples examples;
-  examples.task = m.task;
-  examples.classes = m.classes;
-  examples.first = examples_[m.task];
-  examples.prediction = Copied(m.prediction);
-  examples.label = Copied(m.label);
-  examples.weight = Copied(m.weight);
-  examples.ranks = Copied(m.ranks);
-  examples.group = Copied(m.group);
-  examples.unseen = Copied(m.unseen);
-  examples_[m.task] += static_cast<int64_t>(examples.size());
-  batches_.push_back(std::move(examples));
+  Batch batch;
+  batch.first = examples_[m.task];
+  batch.examples.Restart(m);
+  batch.examples.prediction = Copied(m.prediction);
+  batch.examples.label = Copied(m.label);
+  batch.examples.weight = Copied(m.weight);
+  batch.examples.ranks = Copied(m.ranks);
+  batch.examples.group = Copied(m.group);
+  batch.examples.unseen = Copied(m.unseen);
+  examples_[m.task] += static_cast<int64_t>(batch.examples.size());
+  batches_.push_back(std::move(batch));
 }
 
-void Bootstrap::Take(const Examples& from, size_t i, int64_t copy, Examples* to) {
-  const auto classes = static_cast<size_t>(from.classes);
-  if (!from.label.empty()) {
-    const auto row = from.prediction.begin() + static_cast<std::ptrdiff_t>(i * classes);
-    to->prediction.insert(to->prediction.end(), row, row + static_cast<std::ptrdiff_t>(classes));
-    to->label.push_back(from.label[i]);
-  }
-  if (!from.ranks.empty()) to->ranks.push_back(from.ranks[i]);
-  if (!from.weight.empty()) to->weight.push_back(from.weight[i]);
-  if (!from.unseen.empty()) to->unseen.push_back(from.unseen[i]);
-  if (from.group.empty()) return;
+void Bootstrap::Take(const Measured& from, size_t i, int64_t copy, MeasuredCopy* to) {
+  to->Take(from, i);
+  if (from.group.empty() || copy == 0) return;
   // A copy is another group, whose number no other one has but by a chance of 2^-64.
   const auto group = static_cast<uint64_t>(from.group[i]);
-  to->group.push_back(
-      copy == 0 ? from.group[i]
-                : static_cast<int64_t>(Mix64(Mix64(group) + static_cast<uint64_t>(copy))));
+  to->group.back() = static_cast<int64_t>(Mix64(Mix64(group) + static_cast<uint64_t>(copy)));
 }
 
-void Bootstrap::Fill(const Examples& batch, int64_t replicate, Examples* sample) const {
-  sample->task = batch.task;
-  sample->classes = batch.classes;
-  for (auto* values : {&sample->prediction, &sample->label, &sample->weight}) values->clear();
-  for (auto* values : {&sample->ranks, &sample->group, &sample->unseen}) values->clear();
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const int64_t unit =
-        batch.group.empty() ? batch.first + static_cast<int64_t>(i) : batch.group[i];
+void Bootstrap::Fill(const Batch& batch, int64_t replicate, MeasuredCopy* sample) const {
+  const Measured all = batch.examples.View();
+  sample->Restart(all);
+  for (size_t i = 0; i < batch.examples.size(); ++i) {
+    if (all.weight_of(i) == 0) continue;
+    const int64_t unit = all.group.empty() ? batch.first + static_cast<int64_t>(i) : all.group[i];
     const int64_t copies = PoissonDraw(seed_, replicate, unit);
-    for (int64_t copy = 0; copy < copies; ++copy) Take(batch, i, copy, sample);
+    for (int64_t copy = 0; copy < copies; ++copy) Take(all, i, copy, sample);
   }
 }
 
 std::vector<double> Bootstrap::Replicate(int64_t replicate) const {
   std::vector<JobMetric> metrics(metrics_.begin(), metrics_.end());
   std::vector<double> totals(examples_.size(), 0);
-  Examples sample;
-  for (const Examples& batch : batches_) {
+  MeasuredCopy sample;
+  for (const Batch& batch : batches_) {
     Fill(batch, replicate, &sample);
     if (sample.size() == 0) continue;
     const Measured measured = sample.View();
     for (JobMetric& metric : metrics) metric.Add(measured);
-    double& total = totals[batch.task];
+    double& total = totals[measured.task];
     for (const float weight : sample.weight) total += static_cast<double>(weight);
     if (sample.weight.empty()) total += static_cast<double>(sample.size());
   }

@@ -3,8 +3,9 @@
 //
 // Replicate r has each unit k(r, unit) times, k being drawn from the Poisson distribution with mean
 // 1 by a hash of the seed, r and the unit. A unit is a group of examples, where examples have
-// groups, else an example. Copies of a group are groups of their own. The interval is between the
-// 2.5% and the 97.5% quantile of the replicates' metrics.
+// groups, else an example. Copies of a group are groups of their own. Examples of weight 0 have a
+// number, and are in no replicate. The interval is between the 2.5% and the 97.5% quantile of the
+// replicates' metrics.
 //
 // What was measured is in memory once, and one replicate for each thread; their number costs time
 // alone. Thread model: a value of one thread.
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "coordinator/job/job_spec.h"
+#include "coordinator/model/measured_copy.h"
 #include "coordinator/model/metric.h"
 #include "runtime/env/compute_pool.h"
 
@@ -44,25 +46,19 @@ class Bootstrap {
   std::map<std::string, Interval> Intervals(env::ComputePool* pool) const;
 
  private:
-  // Measured, with its own memory.
-  struct Examples {
-    size_t task = 0;
-    int64_t classes = 1, first = 0;  // `first`: the number of the first one
-    std::vector<float> prediction, label, weight;
-    std::vector<int64_t> ranks, group, unseen;
-
-    size_t size() const { return label.empty() ? ranks.size() : label.size(); }
-    Measured View() const;
+  struct Batch {
+    MeasuredCopy examples;
+    int64_t first = 0;  // the number of the first one
   };
   // Takes example `i` of `from`, as copy `copy`.
-  static void Take(const Examples& from, size_t i, int64_t copy, Examples* to);
-  void Fill(const Examples& batch, int64_t replicate, Examples* sample) const;
+  static void Take(const Measured& from, size_t i, int64_t copy, MeasuredCopy* to);
+  void Fill(const Batch& batch, int64_t replicate, MeasuredCopy* sample) const;
   std::vector<double> Replicate(int64_t replicate) const;
 
   const std::vector<job::MetricSpec> metrics_;
   const int64_t replicates_;
   const uint64_t seed_;
-  std::vector<Examples> batches_;
+  std::vector<Batch> batches_;
   std::vector<int64_t> examples_;  // by task
 };
 

@@ -11,9 +11,10 @@ Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   const Output logits = Logits(f, parts);
   const job::LossSpec& spec = *parts.job().loss;
   const bool queries = job::KindOf(spec).prediction == job::PredictionKind::kOrder;
-  const Output loss =
-      queries ? f.Mean(spec.PerQuery(f, logits, parts.Label(f), f.Column(data::kQueryOffsets)))
-              : parts.MeanLoss(f, spec.PerExample(f, logits, parts.Label(f)));
+  const Output labels = ModelParts::CountedLabels(f, parts.Label(f), parts.Weights(f));
+  const Output loss = queries
+                          ? f.Mean(spec.PerQuery(f, logits, labels, f.Column(data::kQueryOffsets)))
+                          : parts.MeanLoss(f, spec.PerExample(f, logits, labels));
   parts.Minimize(f, loss);
   return loss;
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/measured_copy.h"
 
 namespace coxswain::model {
 namespace {
@@ -19,6 +21,16 @@ int64_t CountNotFinite(const Measured& measured) {
   return count;
 }
 
+// Examples of weight 0 have no part in a metric, whatever their labels and predictions are.
+MeasuredCopy Weighted(const Measured& measured) {
+  MeasuredCopy some;
+  some.Restart(measured);
+  for (size_t i = 0; i < measured.weight.size(); ++i) {
+    if (measured.weight[i] > 0) some.Take(measured, i);
+  }
+  return some;
+}
+
 }  // namespace
 
 MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics,
@@ -31,7 +43,13 @@ MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics
 }
 
 void MetricAccumulator::Add(const Measured& measured, int64_t examples, size_t task) {
-  for (JobMetric& metric : metrics_) metric.Add(measured);
+  MeasuredCopy weighted;
+  Measured counted = measured;
+  if (absl::c_linear_search(measured.weight, 0.0f)) {
+    weighted = Weighted(measured);
+    counted = weighted.View();
+  }
+  for (JobMetric& metric : metrics_) metric.Add(counted);
   if (bootstrap_ != nullptr) bootstrap_->Add(measured);
   if (task == 0) examples_ += examples;  // all tasks have the same ones
   if (task >= totals_.size()) {
@@ -40,7 +58,7 @@ void MetricAccumulator::Add(const Measured& measured, int64_t examples, size_t t
   }
   for (const float weight : measured.weight) totals_[task] += static_cast<double>(weight);
   if (measured.weight.empty()) totals_[task] += static_cast<double>(examples);
-  not_finite_[task] += CountNotFinite(measured);
+  not_finite_[task] += CountNotFinite(counted);
 }
 
 int64_t MetricAccumulator::NotFinite(const JobMetric& metric) const {

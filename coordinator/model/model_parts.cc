@@ -93,6 +93,12 @@ absl::Status CheckSize(const job::JobSpec& job, const std::string& name, const S
   return absl::OkStatus();
 }
 
+// The values of examples whose weight is above 0, and 0 of the others.
+Output OfWeighted(FunctionBuilder& f, Output values, Output weights) {
+  return f.Op("Select",
+              {f.Op("Greater", {weights, f.Scalar(0)}), values, f.Op("ZerosLike", {values})});
+}
+
 const char* ActivationOp(Activation activation) {
   switch (activation) {
     case Activation::kTanh:
@@ -241,7 +247,12 @@ Output ModelParts::MeanOf(FunctionBuilder& f, Output losses, Output weights) {
   // A batch whose weights are all 0 has no loss and no gradient.
   constexpr float kTiny = 1e-30f;
   const Output all = f.Op("Maximum", {f.Sum(weights), f.Scalar(kTiny)});
-  return f.Div(f.Sum(f.Mul(weights, losses)), all);
+  // 0 times a loss that is infinite would be no number.
+  return f.Div(f.Sum(f.Mul(weights, OfWeighted(f, losses, weights))), all);
+}
+
+Output ModelParts::CountedLabels(FunctionBuilder& f, Output labels, Output weights) {
+  return weights.valid() ? OfWeighted(f, labels, weights) : labels;
 }
 
 Output ModelParts::Rank(FunctionBuilder& f, const std::string& item, Output scores) const {

@@ -117,8 +117,11 @@ class ModelParts {
   Output Weights(FunctionBuilder& f) const;
   // The mean of a batch's losses, f32 [B]: sum(weight * loss) / sum(weight).
   Output MeanLoss(FunctionBuilder& f, Output losses) const { return MeanOf(f, losses, Weights(f)); }
-  // The same with weights f32 [B]; invalid: all are 1.
+  // The same with weights f32 [B]; invalid: all are 1. Whatever the loss of an example of weight 0
+  // is, it is left out.
   static Output MeanOf(FunctionBuilder& f, Output losses, Output weights);
+  // The same labels, f32 [B], but 0 for an example of weight 0, whose label may be any number.
+  static Output CountedLabels(FunctionBuilder& f, Output labels, Output weights);
   // Of each example, i64 [B]: how many items have a higher score (f32 [B, rows of the item's
   // table]) than its own, without those that are known for it.
   Output Rank(FunctionBuilder& f, const std::string& item, Output scores) const;

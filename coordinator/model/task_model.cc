@@ -24,9 +24,11 @@ Output TaskModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   std::vector<Output> losses;
   for (size_t t = 0; t < tasks.size(); ++t) {
     const proto::LabelSpec& label = parts.job().dataset.labels(static_cast<int>(t));
-    const Output of_examples =
-        tasks[t].loss->PerExample(f, logits[t], f.Column(data::LabelColumnOf(label.name())));
-    const Output mean = ModelParts::MeanOf(f, of_examples, WeightsOf(f, label));
+    const Output weights = WeightsOf(f, label);
+    const Output labels =
+        ModelParts::CountedLabels(f, f.Column(data::LabelColumnOf(label.name())), weights);
+    const Output mean =
+        ModelParts::MeanOf(f, tasks[t].loss->PerExample(f, logits[t], labels), weights);
     losses.push_back(f.Mul(mean, f.Scalar(static_cast<float>(tasks[t].loss_weight))));
   }
   const Output loss = losses.size() == 1 ? losses[0] : f.Op("AddN", losses);

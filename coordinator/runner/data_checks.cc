@@ -28,26 +28,32 @@ absl::Status Wrong(const job::JobSpec& job, const std::string& key, absl::string
   return config::ConfigurationError(absl::StrCat(job.Where(key), ": ", key, ": ", what));
 }
 
+// What is wrong with a label that is the same in all training examples that count; empty: nothing.
+std::string OneLabel(const data::Dataset& data, const proto::LabelSpec& label) {
+  const data::LabelSummary labels = data.label_summary(Part::kTraining, label.name());
+  if (!labels.constant()) return "";
+  const std::string of =
+      label.weight().empty()
+          ? absl::StrCat(data.num_examples(Part::kTraining), " training examples")
+          : absl::StrCat(labels.count, " training examples of a weight above 0");
+  return absl::StrCat("wanted labels that differ, found ", labels.low, " in all ", of);
+}
+
 absl::Status CheckLabels(const job::JobSpec& job, const data::Dataset& data) {
   const std::string& feature = job.dataset.label().feature();
   if (!job::HasLabel(job)) return absl::OkStatus();
-  const auto examples = data.num_examples(Part::kTraining);
-  for (const job::TaskSpec& task : job.tasks) {
-    const data::LabelSummary labels = data.label_summary(Part::kTraining, task.name);
-    if (!labels.constant()) continue;
-    return Wrong(job, absl::StrCat("labels.", task.name),
-                 absl::StrCat("wanted labels that differ, found ", labels.low, " in all ", examples,
-                              " training examples"));
+  for (const proto::LabelSpec& label : job.dataset.labels()) {
+    const std::string wrong = OneLabel(data, label);
+    if (!wrong.empty()) return Wrong(job, absl::StrCat("labels.", label.name()), wrong);
   }
   if (!job.tasks.empty()) return absl::OkStatus();
   if (feature.empty()) {
-    const data::LabelSummary labels = data.label_summary(Part::kTraining);
-    if (!labels.constant()) return absl::OkStatus();
+    const std::string wrong = OneLabel(data, job.dataset.label());
+    if (wrong.empty()) return absl::OkStatus();
     return Wrong(job, "label",
-                 absl::StrCat("wanted labels that differ, found ", labels.low, " in all ", examples,
-                              " training examples; is it the right column, separator or "
-                              "comparison?"));
+                 absl::StrCat(wrong, "; is it the right column, separator or comparison?"));
   }
+  const auto examples = data.num_examples(Part::kTraining);
   if (data.vocabulary_size(feature) > job.model->classes()) {
     return Wrong(
         job, "model.classes",

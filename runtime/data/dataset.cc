@@ -114,22 +114,27 @@ absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   }
   if (spec.has_known_items()) AddKnownItems(spec, table);
   if (!history_of_.empty()) AddHistory(spec, &table);
-  labels_.emplace_back("", nullptr);
+  const auto add_numbers = [this](std::string name, std::vector<float> numbers) {
+    auto column = std::make_unique<NumericColumn>(std::move(name), std::move(numbers));
+    const NumericColumn* const added = column.get();
+    batch_columns_.push_back(std::move(column));
+    return added;
+  };
+  labels_.emplace_back();
   if (!spec.label().column().empty()) {
-    auto label = std::make_unique<NumericColumn>(kLabelColumn, std::move(table.labels));
-    labels_[0].second = label.get();
-    batch_columns_.push_back(std::move(label));
+    labels_[0].labels = add_numbers(kLabelColumn, std::move(table.labels));
   }
   if (!spec.label().weight().empty()) {
-    batch_columns_.push_back(
-        std::make_unique<NumericColumn>(kWeightColumn, std::move(table.weights)));
+    labels_[0].weights = add_numbers(kWeightColumn, std::move(table.weights));
   }
-  const std::vector<NamedLabel> labels = NamedLabels(spec);
-  for (size_t i = 0; i < labels.size(); ++i) {
-    auto numbers =
-        std::make_unique<NumericColumn>(labels[i].name, std::move(table.named_labels[i]));
-    if (!labels[i].is_weight) labels_.emplace_back(labels[i].spec->name(), numbers.get());
-    batch_columns_.push_back(std::move(numbers));
+  const std::vector<NamedLabel> named = NamedLabels(spec);
+  for (size_t i = 0; i < named.size(); ++i) {
+    const NumericColumn* const added = add_numbers(named[i].name, std::move(table.named_labels[i]));
+    if (named[i].is_weight) {
+      labels_.back().weights = added;
+    } else {
+      labels_.push_back({named[i].spec->name(), added});
+    }
   }
   if (queries_ != nullptr) batch_columns_.push_back(std::make_unique<QueryColumn>());
   if (spec.example_ids()) {
@@ -493,12 +498,14 @@ int64_t Dataset::CountUnknown(const std::string& feature, Part part) const {
 LabelSummary Dataset::label_summary(Part part, const std::string& label) const {
   LabelSummary summary;
   size_t at = 0;
-  while (at < labels_.size() && labels_[at].first != label) ++at;
+  while (at < labels_.size() && labels_[at].name != label) ++at;
   if (at == labels_.size()) return summary;
   if (index_ != nullptr) return IndexedSummary(part, at);
-  const NumericColumn* const column = labels_[at].second;
+  const NumericColumn *const column = labels_[at].labels, *const weights = labels_[at].weights;
   if (column == nullptr) return summary;
-  for (const uint32_t row : rows(part)) summary.Add(column->value(row));
+  for (const uint32_t row : rows(part)) {
+    if (weights == nullptr || weights->value(row) > 0) summary.Add(column->value(row));
+  }
   return summary;
 }
 

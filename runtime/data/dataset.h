@@ -253,7 +253,12 @@ class Dataset {
   std::vector<std::unique_ptr<Column>> batch_columns_;
   // The label, without a name, and those of DatasetSpec.labels. Null where there is none, or where
   // rows are not in memory.
-  std::vector<std::pair<std::string, const NumericColumn*>> labels_;
+  struct LabelColumns {
+    std::string name;
+    const NumericColumn* labels = nullptr;
+    const NumericColumn* weights = nullptr;
+  };
+  std::vector<LabelColumns> labels_;
   std::unique_ptr<Column> known_;     // validation and test only
   std::vector<ColumnSpec> specs_[2];  // training; validation and test
   absl::flat_hash_map<std::string, Feature> features_;

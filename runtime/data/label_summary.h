@@ -1,4 +1,5 @@
-// How the labels of a part are spread: what a person looks at before training.
+// How the labels of a part are spread: what a person looks at before training. Rows of weight 0 are
+// left out.
 #pragma once
 
 #include <cstdint>

@@ -479,12 +479,14 @@ class IdListSink : public FieldSink {
 
 class LabelSink : public FieldSink {
  public:
-  LabelSink(const proto::LabelSpec& spec, std::vector<float>* labels)
+  LabelSink(const proto::LabelSpec& spec, std::vector<float>* labels,
+            const std::vector<float>* weights)
       : spec_(spec),
         comparison_(spec.positive_comparison()),
         threshold_(spec.positive_threshold()),
         positive_(spec.positive_values().begin(), spec.positive_values().end()),
-        labels_(labels) {}
+        labels_(labels),
+        weights_(weights) {}
   bool Append(absl::string_view text) override {
     if (!positive_.empty()) {
       const bool positive = positive_.contains(text);
@@ -529,10 +531,19 @@ class LabelSink : public FieldSink {
 
  private:
   bool AppendNumber(double number) {
-    if (!FitsFloat(number)) return false;
+    const bool counts = NextCounts();
+    if (!FitsFloat(number)) {
+      if (counts || !std::isfinite(number)) return false;
+      number = 0;
+    }
     if (!comparison_.empty()) number = Positive(number) ? 1 : 0;
     labels_->push_back(static_cast<float>(number));
-    return InRange(number);
+    return !counts || InRange(number);
+  }
+  // A row of weight 0 has no part in the loss, whatever its label.
+  bool NextCounts() const {
+    const size_t row = labels_->size();
+    return weights_ == nullptr || row >= weights_->size() || (*weights_)[row] > 0;
   }
   bool InRange(double number) const {
     if (!spec_.bounded()) return true;
@@ -553,6 +564,7 @@ class LabelSink : public FieldSink {
   double threshold_;
   absl::flat_hash_set<std::string> positive_;
   std::vector<float>* labels_;
+  const std::vector<float>* weights_;
 };
 
 class WeightSink : public FieldSink {
@@ -657,9 +669,10 @@ std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int el
   return std::make_unique<ElementSink>(spec, element, feature);
 }
 
-std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels) {
+std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels,
+                                        const std::vector<float>* weights) {
   if (!spec.value_separator().empty()) return NewListLabelSink(spec, labels);
-  return std::make_unique<LabelSink>(spec, labels);
+  return std::make_unique<LabelSink>(spec, labels, weights);
 }
 
 std::unique_ptr<FieldSink> NewWeightSink(std::vector<float>* weights) {

@@ -52,7 +52,10 @@ std::unique_ptr<FieldSink> NewFeatureSink(const proto::FeatureSpec& spec, TableF
 // The sink of one of the columns of a feature of kind vector.
 std::unique_ptr<FieldSink> NewElementSink(const proto::FeatureSpec& spec, int element,
                                           TableFeature* feature);
-std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels);
+// `weights`: of the rows, each of which is read before the row's label; null: there are none. The
+// label of a row of weight 0 may be any number.
+std::unique_ptr<FieldSink> NewLabelSink(const proto::LabelSpec& spec, std::vector<float>* labels,
+                                        const std::vector<float>* weights = nullptr);
 std::unique_ptr<FieldSink> NewWeightSink(std::vector<float>* weights);
 std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);
 // The sink of a key: looks up the key in a side table of `tables` and gives `sink` the field of its

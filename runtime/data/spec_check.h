@@ -27,7 +27,7 @@ struct NamedLabel {
 
   const std::string& column() const { return is_weight ? spec->weight() : spec->column(); }
 };
-// In the order of a batch. The spec outlives them.
+// In the order of a batch: a label's weight follows it. The spec outlives them.
 std::vector<NamedLabel> NamedLabels(const proto::DatasetSpec& spec);
 // Batch columns of a label of this name.
 std::string LabelColumnOf(const std::string& label);

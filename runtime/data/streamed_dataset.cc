@@ -84,7 +84,7 @@ void Dataset::DescribeStreamed(const DatasetSpec& spec, const StreamedSpec& data
     }
     Remember(feature, added);
   }
-  labels_.emplace_back("", nullptr);
+  labels_.emplace_back();
   if (!spec.label().column().empty()) {
     batch_columns_.push_back(std::make_unique<NumericColumn>(kLabelColumn, std::vector<float>()));
   }
@@ -93,7 +93,7 @@ void Dataset::DescribeStreamed(const DatasetSpec& spec, const StreamedSpec& data
   }
   for (const NamedLabel& label : NamedLabels(spec)) {
     batch_columns_.push_back(std::make_unique<NumericColumn>(label.name, std::vector<float>()));
-    if (!label.is_weight) labels_.emplace_back(label.spec->name(), nullptr);
+    if (!label.is_weight) labels_.push_back({label.spec->name()});
   }
   if (!spec.query().empty()) batch_columns_.push_back(std::make_unique<QueryColumn>());
 }

@@ -185,18 +185,20 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
       bind(column, std::move(part));
     }
   }
-  if (!spec.label().column().empty()) {
-    bind(spec.label().column(), NewLabelSink(spec.label(), &table->labels));
-  }
-  if (!spec.label().weight().empty()) {
-    bind(spec.label().weight(), NewWeightSink(&table->weights));
-  }
-  const std::vector<NamedLabel> labels = NamedLabels(spec);
-  table->named_labels.resize(labels.size());
-  for (size_t i = 0; i < labels.size(); ++i) {
-    std::vector<float>* const numbers = &table->named_labels[i];
-    bind(labels[i].column(),
-         labels[i].is_weight ? NewWeightSink(numbers) : NewLabelSink(*labels[i].spec, numbers));
+  // The weight comes first: it says what the label may be.
+  const auto bind_label = [&](const proto::LabelSpec& label, std::vector<float>* labels,
+                              std::vector<float>* weights) {
+    if (label.weight().empty()) weights = nullptr;
+    if (weights != nullptr) bind(label.weight(), NewWeightSink(weights));
+    if (!label.column().empty()) bind(label.column(), NewLabelSink(label, labels, weights));
+  };
+  bind_label(spec.label(), &table->labels, &table->weights);
+  const std::vector<NamedLabel> named = NamedLabels(spec);
+  table->named_labels.resize(named.size());
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (named[i].is_weight) continue;
+    std::vector<float>* const labels = &table->named_labels[i];
+    bind_label(*named[i].spec, labels, named[i].spec->weight().empty() ? nullptr : labels + 1);
   }
   if (!spec.split().holdout_per().empty()) table->keys[spec.split().holdout_per()];
   if (!spec.split().by().empty()) table->orders[spec.split().by()];

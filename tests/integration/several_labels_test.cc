@@ -75,6 +75,42 @@ evaluate: {every_epochs: 5}
   CHECK_THAT(Content(out), StartsWith("click_score,click_probability,stars_prediction\n"));
 }
 
+TEST_CASE("a label that is unknown may be any number in a row of weight 0", "[tasks]") {
+  const DataFiles files;
+  std::string csv = "x,click,stars,known\n";
+  for (int i = 0; i < 300; ++i) {
+    const bool known = i % 3 != 0;
+    absl::StrAppend(&csv, i % 10, ",", known ? std::to_string(i % 10 > 4) : "-1", ",",
+                    known ? std::to_string(i % 10) : "1e30", ",", known ? 1 : 0, "\n");
+  }
+  files.Write("rows.csv", csv);
+  const std::string job = files.Write("unknown.yaml", R"(dataset: {path: rows.csv}
+features: [{name: x, kind: numeric, normalization: standard}]
+label: {column: click, weight: known}
+split: {validation: 0.2}
+model: {kind: logistic_regression}
+optimizer: {dense: {kind: adam, learning_rate: 0.1}}
+train: {epochs: 5, batch_size: 32}
+evaluate: {metrics: [auc, logloss]}
+)");
+  const nlohmann::json click = Run(files, {"train", job, "--in-process"})["metrics"];
+  CHECK(click["auc"].get<double>() > 0.95);
+  CHECK(click["logloss"].get<double>() < 0.5);
+  const std::vector<std::string> stars = {"train",
+                                          job,
+                                          "--in-process",
+                                          "--set",
+                                          "label={column: stars, weight: known}",
+                                          "--set",
+                                          "model={kind: linear_regression}",
+                                          "--set",
+                                          "evaluate={metrics: [rmse, mae]}"};
+  CHECK(Run(files, stars)["metrics"]["rmse"].get<double>() < 10);
+  const Process::Result shown = Coxswain({"validate", job, "--data"});
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.out, Contains(" training examples of a weight above 0: 0 5"));
+}
+
 TEST_CASE("queries: a job with lambdarank orders rows better than chance", "[tasks]") {
   const DataFiles files;
   std::string svm;

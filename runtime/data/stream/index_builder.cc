@@ -2,6 +2,7 @@
 // are added up and forgotten.
 #include "runtime/data/stream/index_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/status.h"
@@ -25,7 +26,15 @@ using proto::DatasetIndex;
 using proto::DatasetSpec;
 
 // Of what an index has. 2: hashes of Arrow's own files are of their dictionaries, too.
-constexpr int64_t kVersion = 2;
+constexpr uint64_t kVersion = 2;
+// Of one whose labels have weights: those of rows of weight 0 are left out.
+constexpr uint64_t kVersionOfWeighted = 3;
+
+bool HasWeights(const DatasetSpec& spec) {
+  return !spec.label().weight().empty() ||
+         std::any_of(spec.labels().begin(), spec.labels().end(),
+                     [](const proto::LabelSpec& label) { return !label.weight().empty(); });
+}
 
 absl::Status ReadFiles(const DatasetSpec& spec,
                        const google::protobuf::RepeatedPtrField<std::string>& paths, int32_t number,
@@ -57,7 +66,8 @@ uint64_t IndexKey(const DatasetSpec& spec) {
   content.clear_example_ids();
   content.clear_per_worker();
   const StreamSizes sizes = SizesOf(spec.stream());
-  uint64_t key = HashPair(kVersion, HashSpec(std::move(content)));
+  uint64_t key =
+      HashPair(HasWeights(spec) ? kVersionOfWeighted : kVersion, HashSpec(std::move(content)));
   for (const int64_t number :
        {sizes.memory, sizes.block_bytes, sizes.window, int64_t{spec.paths_size()},
         int64_t{spec.split().test_paths_size()}}) {

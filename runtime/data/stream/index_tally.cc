@@ -190,17 +190,20 @@ void IndexTally::AddMemory(int64_t bytes, const proto::IndexedBlock& block) {
 }
 
 void IndexTally::AddLabels(const Table& rows) {
-  for (size_t row = 0; row < rows.labels.size(); ++row) {
-    labels_[0][static_cast<size_t>(parts_[row])].Add(rows.labels[row]);
-  }
+  const auto add = [this](const std::vector<float>& labels, const std::vector<float>* weights,
+                          LabelsByPart* summaries) {
+    for (size_t row = 0; row < labels.size(); ++row) {
+      if (weights != nullptr && !((*weights)[row] > 0)) continue;
+      (*summaries)[static_cast<size_t>(parts_[row])].Add(labels[row]);
+    }
+  };
+  add(rows.labels, spec_.label().weight().empty() ? nullptr : &rows.weights, &labels_[0]);
   size_t at = 1;
   const std::vector<NamedLabel> named = NamedLabels(spec_);
   for (size_t i = 0; i < named.size(); ++i) {
     if (named[i].is_weight) continue;
-    LabelsByPart& summaries = labels_[at++];
-    for (size_t row = 0; row < parts_.size(); ++row) {
-      summaries[static_cast<size_t>(parts_[row])].Add(rows.named_labels[i][row]);
-    }
+    const std::vector<float>* const labels = &rows.named_labels[i];
+    add(*labels, named[i].spec->weight().empty() ? nullptr : labels + 1, &labels_[at++]);
   }
 }
 

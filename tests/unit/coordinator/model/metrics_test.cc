@@ -218,6 +218,50 @@ TEST_CASE("metrics count an example with a weight of n as n examples", "[metrics
                   .ok());
 }
 
+TEST_CASE("an example of weight 0 has no part in any metric, whatever is said of it", "[metrics]") {
+  std::vector<job::MetricSpec> specs;
+  for (const char* name :
+       {"auc", "logloss", "accuracy", "pr_auc", "f1", "calibration", "calibration_error", "rmse",
+        "mae", "auc_by_group", "logloss_by_group", "mrr"}) {
+    specs.push_back(Spec(name));
+  }
+  for (const char* name : {"ndcg@10", "map@10", "precision@10", "recall@10"}) {
+    specs.push_back({job::FindMetricKind(name), 2, name});
+  }
+  const std::vector<float> p = {0.2f, 0.7f, 0.4f, 0.9f}, y = {1, 0, 0, 1}, w = {1, 2, 3, 1};
+  const std::vector<int64_t> groups = {1, 1, 2, 2};
+  MetricAccumulator without(specs), with(specs);
+  REQUIRE(without
+              .AddPredictions(Tensor::FromVector(p), Tensor::FromVector(y),
+                              {.weights = w, .groups = groups})
+              .ok());
+  // The same rows, and beside them others that any metric would show.
+  std::vector<float> more_p = p, more_y = y, more_w = w;
+  std::vector<int64_t> more_groups = groups;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::pair<float, float> others[] = {{nan, 1}, {0.99f, 1e30f}, {0.1f, 1}, {0.8f, -1}};
+  for (const auto& [prediction, label] : others) {
+    more_p.insert(more_p.begin() + 2, prediction);
+    more_y.insert(more_y.begin() + 2, label);
+    more_w.insert(more_w.begin() + 2, 0);
+    more_groups.insert(more_groups.begin() + 2, 1);
+  }
+  REQUIRE(with.AddPredictions(Tensor::FromVector(more_p), Tensor::FromVector(more_y),
+                              {.weights = more_w, .groups = more_groups})
+              .ok());
+  CHECK(with.Compute() == without.Compute());
+  CHECK(with.Undefined().empty());
+  CHECK(with.examples() == 8);  // that were evaluated
+
+  std::vector<job::MetricSpec> of_ranks = {Spec("hit_rate@2", 2)};
+  of_ranks.insert(of_ranks.end(), specs.end() - 5, specs.end());
+  MetricAccumulator lists(of_ranks), more_lists(of_ranks);
+  const std::vector<int64_t> ranks = {3, 0, 1, 5}, more_ranks = {3, 0, 0, 0, 9, 9, 1, 5};
+  lists.AddRanks(ranks, {.weights = w, .groups = groups});
+  more_lists.AddRanks(more_ranks, {.weights = more_w, .groups = more_groups});
+  CHECK(more_lists.Compute() == lists.Compute());
+}
+
 TEST_CASE("predictions and labels that do not meet are an error", "[metrics]") {
   MetricAccumulator m({Spec("rmse")});
   const Tensor two = Tensor::FromVector<float>({1, 2}),

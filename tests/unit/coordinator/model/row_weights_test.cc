@@ -1,10 +1,13 @@
 // A row with a weight of n trains like n rows: every kind of model with every loss that has labels.
+// So one with a weight of 0 has no part, whatever its label.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/job/job_parser.h"
 #include "coordinator/model/model.h"
@@ -23,15 +26,16 @@ struct Row {
   const char* fields;  // shop,film,age,bought,stars,kind
   int weight;
 };
-constexpr Row kRows[] = {{"a,x,1,1,4.5,0", 2}, {"b,y,-2,0,1,1", 1}, {"c,z,0.5,1,3,2", 3},
-                         {"a,w,0,0,2.5,1", 0}, {"b,x,2,1,5,0", 1},  {"c,y,-1,0,2,2", 4},
-                         {"a,y,0.25,1,4,1", 2}};
+constexpr Row kWeighted[] = {{"a,x,1,1,4.5,0", 2}, {"b,y,-2,0,1,1", 1}, {"c,z,0.5,1,3,2", 3},
+                             {"a,w,0,0,2.5,1", 0}, {"b,x,2,1,5,0", 1},  {"c,y,-1,0,2,2", 4},
+                             {"a,y,0.25,1,4,1", 2}};
 
 // The variables after some steps, each on all rows; a row with a weight, or as often as it says.
-std::map<std::string, std::vector<float>> Train(const std::string& model, bool repeated) {
+std::map<std::string, std::vector<float>> Train(const std::string& model,
+                                                absl::Span<const Row> rows, bool repeated) {
   const DataFiles files;
   std::string text = "shop,film,age,bought,stars,kind,count\n";
-  for (const Row& row : kRows) {
+  for (const Row& row : rows) {
     for (int i = 0; i < (repeated ? row.weight : 1); ++i) {
       absl::StrAppend(&text, row.fields, ",", row.weight, "\n");
     }
@@ -100,7 +104,7 @@ TEST_CASE("weights of rows give the gradient of rows that come as often", "[mode
   };
   for (const char* model : models) {
     INFO(model);
-    const auto weighted = Train(model, false), repeated = Train(model, true);
+    const auto weighted = Train(model, kWeighted, false), repeated = Train(model, kWeighted, true);
     REQUIRE(weighted.size() == repeated.size());
     CHECK(weighted.at("loss").size() == 4);
     bool moved = false;
@@ -114,6 +118,39 @@ TEST_CASE("weights of rows give the gradient of rows that come as often", "[mode
     }
     CHECK(moved);
   }
+}
+
+TEST_CASE("a row of weight 0 has no part in training, whatever its label is", "[model]") {
+  constexpr Row kKnown[] = {{"a,x,1,1,4.5,0", 1}, {"b,y,-2,0,1,1", 1}, {"c,z,0.5,1,3,2", 1}};
+  std::vector<Row> rows(std::begin(kKnown), std::end(kKnown));
+  rows.push_back({"a,w,0,-1,-1,-1", 0});
+  rows.push_back({"b,w,0,1e30,3e38,1e30", 0});
+  rows.push_back({"c,w,0,-3e38,-3e38,3", 0});
+  const char* const models[] = {
+      "label: {column: bought}\nmodel: {kind: logistic_regression}",
+      "label: {column: bought}\nmodel: {kind: logistic_regression}\nloss: {kind: hinge}",
+      "label: {column: bought}\nmodel: {kind: mlp, hidden: [4]}\nloss: {kind: focal}",
+      "label: {column: kind}\nmodel: {kind: mlp, hidden: [4], classes: 3}",
+      "label: {column: stars}\nmodel: {kind: linear_regression}\nloss: {kind: mse}",
+      "label: {column: stars}\nmodel: {kind: linear_regression}\nloss: {kind: mae}",
+      "label: {column: stars}\nmodel: {kind: linear_regression}\nloss: {kind: huber}",
+      "label: {column: stars}\nmodel: {kind: matrix_factorization, user: {feature: shop}, item: "
+      "{feature: film}, dim: 4}",
+  };
+  for (const char* model : models) {
+    INFO(model);
+    const auto with = Train(model, rows, false), without = Train(model, kKnown, true);
+    for (const auto& [name, values] : without) {
+      INFO(name);
+      REQUIRE(with.at(name).size() == values.size());
+      for (size_t i = 0; i < values.size(); ++i) {
+        CHECK(with.at(name)[i] == Approx(values[i]).margin(1e-6));
+      }
+    }
+  }
+  // Nor has one whose prediction is so far off that its loss is infinite.
+  rows.push_back({"a,w,1e25,1,1,1", 0});
+  for (const float loss : Train(models[4], rows, false).at("loss")) CHECK(std::isfinite(loss));
 }
 
 TEST_CASE("a batch whose weights are all 0 changes nothing", "[model]") {

@@ -126,6 +126,22 @@ TEST_CASE("mmoe: experts begin different from one another") {
   CHECK(t.values.at("gate/click") != t.values.at("gate/stars"));
 }
 
+TEST_CASE("tasks: a row of weight 0 has no part in a task's loss, whatever its label is") {
+  const auto train = [](const std::string& unknown) {
+    const std::string rows = absl::StrCat("shop,age,click,stars,known\na,1,1,3,1\nb,-2,0,1.5,2\n",
+                                          "c,0.5,", unknown, ",", unknown, ",0\na,0,0,2,1\n");
+    const std::string job =
+        "features:\n  - {name: shop, kind: categorical, dim: 3}\n  - {name: age, kind: numeric}\n"
+        "labels:\n  - {name: click, column: click, weight: known}\n"
+        "  - {name: stars, column: stars, weight: known, loss: {kind: mse}}\n"
+        "model: {kind: shared_bottom, hidden: [4], tower: [2]}\n";
+    return Trained(rows, job, 4, 3).values;
+  };
+  const auto wanted = train("1");
+  CHECK(train("-1") == wanted);
+  CHECK(train("1e30") == wanted);
+}
+
 TEST_CASE("tasks: metrics of each are of its own predictions, labels and weights") {
   const DataFiles files;
   const job::JobSpec job = Must(job::ParseJob(
