@@ -3,6 +3,7 @@
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/own_names.h"
 #include "coordinator/model/kinds/product_features.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
@@ -40,6 +41,7 @@ class DeepFm : public LabelledModel {
   void Complete(const job::JobReader& reader) override {
     CheckNorms(reader, options.style);
     CompleteProductFeatures(reader, options.dim, /*numbers_are_one=*/false, &options.features);
+    CheckLinearNames(reader, options.features);
   }
 
   std::vector<job::TableUse> Tables() const override {

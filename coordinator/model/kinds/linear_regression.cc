@@ -1,6 +1,7 @@
 // Linear regression: the sum of a weight for each value, and of weight times number, as a number.
 #include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/own_names.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
@@ -24,6 +25,7 @@ class LinearRegression : public LabelledModel {
 
   void Complete(const job::JobReader& reader) override {
     job::CompleteFeatures(reader, "model", &options.features);
+    CheckLinearNames(reader, options.features);
   }
 
   std::vector<job::TableUse> Tables() const override {

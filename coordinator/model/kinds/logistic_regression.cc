@@ -2,6 +2,7 @@
 // classes each has weights of its own (multinomial logistic regression).
 #include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/own_names.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
@@ -28,6 +29,7 @@ class LogisticRegression : public LabelledModel {
 
   void Complete(const job::JobReader& reader) override {
     job::CompleteFeatures(reader, "model", &options.features);
+    CheckLinearNames(reader, options.features);
   }
 
   std::vector<job::TableUse> Tables() const override {

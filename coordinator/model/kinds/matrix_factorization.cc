@@ -7,12 +7,15 @@
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/own_names.h"
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
 #include "coordinator/model/product_model.h"
 
 namespace coxswain::model {
 namespace {
+
+constexpr char kMean[] = "mean";
 
 struct Side {
   std::string feature;
@@ -59,6 +62,9 @@ class MatrixFactorization : public LabelledModel, public ProductModel {
     if (user() == chosen()) {
       reader.Error("model.item.feature", "the user and the item are the same");
     }
+    for (const std::string& feature : {user(), chosen()}) {
+      if (options.biases) CheckTableName(reader, feature, kMean);
+    }
     job::SetDim(reader, user(), options.dim, job::kWithoutLayers);
     job::SetDim(reader, chosen(), options.dim, job::kWithoutLayers);
   }
@@ -86,7 +92,7 @@ class MatrixFactorization : public LabelledModel, public ProductModel {
     proto::InitializerSpec constant;
     constant.set_kind("constant");
     constant.set_value(mean);
-    return parts->CreateDense("mean", {1}, constant);
+    return parts->CreateDense(kMean, {1}, constant);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {
@@ -95,7 +101,7 @@ class MatrixFactorization : public LabelledModel, public ProductModel {
     if (!options.biases) return score;
     score = f.Add(score, Biases(f, parts, user()));
     score = f.Add(score, Biases(f, parts, chosen()));
-    return f.Add(score, parts.DenseValue(f, "mean"));
+    return f.Add(score, parts.DenseValue(f, kMean));
   }
 
   // Without what is the same for all items: the user's bias and the mean.
@@ -137,7 +143,7 @@ class MatrixFactorization : public LabelledModel, public ProductModel {
   }
   // What all scores of a user have in common, f32 [B].
   Output OfUsers(FunctionBuilder& f, const ModelParts& parts) const {
-    return f.Add(Biases(f, parts, user()), parts.DenseValue(f, "mean"));
+    return f.Add(Biases(f, parts, user()), parts.DenseValue(f, kMean));
   }
   Output AllBiases(FunctionBuilder& f, const ModelParts& parts) const {
     return f.Reshape(f.Read(parts.table(BiasOf(chosen()))), {-1});

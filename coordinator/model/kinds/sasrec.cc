@@ -11,6 +11,7 @@
 #include "coordinator/job/size_limits.h"
 #include "coordinator/model/item_model.h"
 #include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/own_names.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/model_parts.h"
 #include "coxswain/optimizers.h"
@@ -108,6 +109,7 @@ void Sasrec::Complete(const job::JobReader& reader) {
   if (options.dim % options.heads != 0) {
     reader.Error("model.heads", absl::StrCat("wanted a divisor of dim, ", options.dim));
   }
+  CheckTableName(reader, item_, kPositions);
   const proto::FeatureSpec* item = job::CheckSingle(reader, "model.history", item_);
   if (item != nullptr && item->hash_buckets() > 0) {
     reader.Error(absl::StrCat("features.", item_, ".hash_buckets"),

@@ -2,6 +2,7 @@
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/size_limits.h"
 #include "coordinator/model/kinds/kind_list.h"
+#include "coordinator/model/kinds/own_names.h"
 #include "coordinator/model/kinds/shared_keys.h"
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
@@ -53,6 +54,7 @@ class WideDeep : public LabelledModel {
   void Complete(const job::JobReader& reader) override {
     CheckNorms(reader, options.style);
     job::CompleteFeatures(reader, "model.wide", &options.wide.features);
+    CheckLinearNames(reader, options.wide.features);
     job::CompleteFeatures(reader, "model.deep", &options.deep.features);
     for (const std::string& name : options.deep.features) job::SetDefaultDim(reader, name);
   }

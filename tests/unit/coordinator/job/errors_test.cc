@@ -56,6 +56,38 @@ TEST_CASE("a feature that reads the label's column is refused") {
       "features.again: reads the column 'item', the label's"));
 }
 
+TEST_CASE("a feature that is called like a variable of the model's own is refused with its line") {
+  const std::string age = "  - {name: age, kind: numeric}";
+  const std::string bias = "  - {name: bias, kind: numeric, column: age}";
+  const std::string wanted =
+      "job.yaml:5:5: features.bias: its weight would be called 'wide/bias', like the bias of all; "
+      "give the feature another name";
+  for (const char* model : {"wide_deep", "deepfm", "logistic_regression", "linear_regression"}) {
+    CAPTURE(model);
+    CHECK(Changed(absl::StrReplaceAll(kTable, {{"wide_deep", model}}), age, bias) == wanted);
+  }
+  CHECK(Changed(kTable, age, "  - {name: bias, kind: vector, columns: [age]}") == wanted);
+  // Such a table is bias_linear; and only a linear part has a bias of all.
+  CHECK(Changed(kTable, age, "  - {name: bias, kind: categorical, column: age}").empty());
+  CHECK(Changed(absl::StrReplaceAll(kTable, {{"wide_deep", "mlp"}}), age, bias).empty());
+
+  const std::string of_tables = ": its table would be called '";
+  const std::string factors = absl::StrReplaceAll(
+      kTable, {{"name: film", "name: mean, column: film"},
+               {"{kind: wide_deep}",
+                "{kind: matrix_factorization, user: {feature: user}, item: {feature: mean}}"}});
+  CHECK(absl::StartsWith(ErrorOf(factors), "job.yaml:4:5: features.mean" + of_tables + "mean'"));
+  CHECK(ErrorOf(factors, {"model.biases=false"}).empty());
+  const std::string sequences = absl::StrReplaceAll(
+      kTower, {{"name: item\n", "name: positions\n    column: item\n"},
+               {"history_of: item", "history_of: positions"},
+               {"group_by: user", "group_by: user\n    by: time\n    max_values: 5"},
+               {"kind: two_tower\n  user: {features: [history]}\n  item: {feature: item}",
+                "kind: sasrec\n  history: history"}});
+  CHECK(absl::StartsWith(ErrorOf(sequences),
+                         "job.yaml:4:5: features.positions" + of_tables + "positions'"));
+}
+
 TEST_CASE("a vector that has the label's column among its columns is refused, also in a range") {
   const std::string age = "  - {name: age, kind: numeric}";
   CHECK(Changed(kTable, age, "  - {name: v, kind: vector, columns: [age, stars]}") ==
