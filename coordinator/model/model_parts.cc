@@ -469,8 +469,8 @@ Output ModelParts::Norm(FunctionBuilder& f, const std::string& name, Output x) c
 
 Output ModelParts::Dropped(FunctionBuilder& f, double rate, Output x) const {
   if (!training_ || rate == 0) return x;
-  // A node of its own seed, the same whenever the function is built.
-  const uint64_t seed = data::HashPair(job_.train.seed, static_cast<uint64_t>(x.node));
+  // A node of its own seed, the same whenever and wherever the function is built.
+  const uint64_t seed = data::HashPair(job_.train.seed, dropped_++);
   return f.Op("Dropout", {x}, {{"rate", rate}, {"seed", static_cast<int64_t>(seed >> 1)}});
 }
 

@@ -106,7 +106,10 @@ class ModelParts {
   // ---- Pieces of a graph. B: examples of the batch.
 
   // Whether the nodes built from now on are for training, in which layers apply dropout.
-  void set_training(bool training) { training_ = training; }
+  void set_training(bool training) {
+    training_ = training;
+    dropped_ = 0;
+  }
   // Minimizes a loss, with gradients clipped as the job says.
   void Minimize(FunctionBuilder& f, Output loss) const;
 
@@ -167,7 +170,8 @@ class ModelParts {
   absl::Status CreateNorm(const std::string& name, int64_t width);
   // A row's numbers with mean 0 and variance 1, times a scale, plus a shift.
   Output Norm(FunctionBuilder& f, const std::string& name, Output x) const;
-  // In training some numbers are 0, and the others scaled up.
+  // In training some numbers are 0, and the others scaled up. Which ones goes by the number of this
+  // call since training was set, and not by what nodes there are, which depend on shards.
   Output Dropped(FunctionBuilder& f, double rate, Output x) const;
   // [B], or [B, outputs] of several: the sum of weights: one number a row of a categorical feature,
   // weight times value of a numeric one, its weights times a vector.
@@ -198,6 +202,7 @@ class ModelParts {
   std::map<std::string, Variable> dense_;
   std::shared_ptr<const ItemCatalogue> items_;
   bool training_ = false;
+  mutable uint64_t dropped_ = 0;  // calls of Dropped, which adds nodes and changes nothing else
 };
 
 }  // namespace coxswain::model
