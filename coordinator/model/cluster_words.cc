@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/nearest_rows.h"
+#include "coordinator/model/join_unless_stopped.h"
 #include "coxswain/cluster_coordinator.h"
 #include "runtime/base/status.h"
 
@@ -64,7 +65,7 @@ class ClusterWords {
   absl::StatusOr<Tensor> Rows(const std::vector<int64_t>& ids) const {
     ClusterCoordinator coordinator(*strategy_);
     RemoteValue rows = coordinator.Schedule(rows_, {Tensor::FromVector<int64_t>(ids)});
-    RETURN_IF_ERROR(Wait(&coordinator));
+    RETURN_IF_ERROR(JoinUnlessStopped(&coordinator, stopped_));
     return coordinator.Fetch(rows, "rows");
   }
 
@@ -88,7 +89,7 @@ class ClusterWords {
                          coordinator.Schedule(nearest_, {x, Tensor::FromVector(some.excluded),
                                                          Tensor::FromVector(some.offsets)}));
     }
-    RETURN_IF_ERROR(Wait(&coordinator));
+    RETURN_IF_ERROR(JoinUnlessStopped(&coordinator, stopped_));
     for (const auto& [which, value] : asked) {
       ASSIGN_OR_RETURN(const Tensor ids, coordinator.Fetch(value, "ids"));
       for (size_t i = 0; i < which.size(); ++i) answers[which[i]] = ids.values<int64_t>().at(i);
@@ -97,16 +98,6 @@ class ClusterWords {
   }
 
  private:
-  absl::Status Wait(ClusterCoordinator* coordinator) const {
-    while (!coordinator->Done(absl::Milliseconds(100))) {
-      if (!stopped_()) continue;
-      coordinator->Cancel();
-      coordinator->Join().IgnoreError();
-      return absl::CancelledError("interrupted");
-    }
-    return coordinator->Join();
-  }
-
   ParameterServerStrategy* strategy_ = nullptr;
   int64_t dim_ = 0;
   std::function<bool()> stopped_;

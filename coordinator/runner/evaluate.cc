@@ -5,7 +5,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "coordinator/model/cluster_words.h"
+#include "coordinator/model/join_unless_stopped.h"
 #include "coordinator/model/task_model.h"
 #include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/runner.h"
@@ -21,6 +23,7 @@ namespace {
 constexpr int kMostEvaluations = 10;
 // Examples that go through the items together, where these are taken in pieces.
 constexpr int64_t kRankedTogether = 4096;
+constexpr absl::Duration kLook = absl::Milliseconds(100);  // for an interrupt
 
 // For what is computed in this process, while workers have nothing to do.
 std::unique_ptr<env::ComputePool> OwnPool() {
@@ -119,7 +122,7 @@ class InPieces {
         examples += tickets[next].size();
         values.push_back(coordinator.Schedule(evaluate, tickets[next]));
       }
-      RETURN_IF_ERROR(coordinator.Join());
+      RETURN_IF_ERROR(model::JoinUnlessStopped(&coordinator, stopped_));
       ASSIGN_OR_RETURN(const std::vector<std::vector<Tensor>> all, coordinator.Fetch(values));
       RETURN_IF_ERROR(Rank(all, metrics));
     }
@@ -157,22 +160,21 @@ absl::Status JobRunner::Measure(Part part, model::MetricAccumulator* metrics) {
   const std::vector<Ticket> tickets =
       dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples);
   if (tickets.empty()) return absl::OkStatus();
+  const auto stopped = [this] { return interrupted_.load(); };
   if (model_->ranks_in_pieces()) {
-    return InPieces(job_, &strategy_, &model_->search(), [this] { return interrupted_.load(); })
+    return InPieces(job_, &strategy_, &model_->search(), stopped)
         .Measure(evaluate_.at(part), tickets, metrics);
   }
   ClusterCoordinator coordinator(strategy_);
   std::deque<RemoteValue> values;
   for (const Ticket& ticket : tickets) {
-    if (interrupted_.load()) break;
+    while (!coordinator.HasRoom(kLook) && !stopped()) continue;
+    if (stopped()) break;
     values.push_back(coordinator.Schedule(evaluate_.at(part), ticket));
   }
-  if (interrupted_.load()) {
-    coordinator.Cancel();  // it changes nothing, and is made anew
-    coordinator.Join().IgnoreError();
-    return absl::CancelledError("interrupted");
-  }
-  RETURN_IF_ERROR(coordinator.Join());
+  // It changes nothing, and is made anew.
+  RETURN_IF_ERROR(model::JoinUnlessStopped(&coordinator, stopped));
+  if (values.size() < tickets.size()) return absl::CancelledError("interrupted");
   for (const RemoteValue& value : values) {
     ASSIGN_OR_RETURN(const std::vector<Tensor> all, value.Get());
     absl::Span<const Tensor> results = all;
@@ -312,6 +314,7 @@ absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part
   model::MetricAccumulator metrics(job_.evaluate.metrics);
   for (const Ticket& ticket :
        dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples)) {
+    if (interrupted_.load()) return absl::CancelledError("interrupted");
     ASSIGN_OR_RETURN(data::Batch batch, data().Read(ticket));
     std::vector<int64_t> ranks;
     for (int64_t b = 0; b < ticket.size(); ++b) {
