@@ -244,6 +244,25 @@ void RunCounters::Add(const RunCounters& other) {
   checkpoints.move_seconds += other.checkpoints.move_seconds;
 }
 
+int64_t UpdatesOf(const RunState& state, int64_t steps, int64_t batches, int64_t steps_per_epoch) {
+  const auto updates = [batches](int64_t n) { return (n + batches - 1) / batches; };
+  int64_t count = 0, begin = 0;
+  const auto add = [&](int64_t end) {
+    const int64_t epochs = end / steps_per_epoch - begin / steps_per_epoch;
+    const int64_t first = epochs > 0 ? steps_per_epoch - begin % steps_per_epoch : end - begin;
+    count += updates(first);
+    if (epochs > 0) {
+      count += (epochs - 1) * updates(steps_per_epoch) + updates(end % steps_per_epoch);
+    }
+    begin = end;
+  };
+  for (const int64_t end : state.short_updates) {
+    if (end < steps) add(end);
+  }
+  add(steps);
+  return count;
+}
+
 std::string ToJson(const RunState& s) {
   Json json;
   json["format"] = kFormat;
@@ -266,6 +285,7 @@ std::string ToJson(const RunState& s) {
     for (const FollowedEpoch& epoch : s.followed) json["followed"].push_back(ToJson(epoch));
   }
   if (!s.side_tables.empty()) json[model::kSideTables] = s.side_tables;
+  if (!s.short_updates.empty()) json["short_updates"] = s.short_updates;
   json["epochs_finished"] = s.epochs_finished;
   json["stopped_early"] = s.stopped_early;
   json["finished"] = s.finished;
@@ -326,6 +346,14 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
     }
   }
   if (json.contains(model::kSideTables)) s.side_tables = f.Get<std::string>(model::kSideTables);
+  if (json.contains("short_updates")) {
+    for (const Json& steps : f.List("short_updates")) {
+      const int64_t before = s.short_updates.empty() ? 0 : s.short_updates.back();
+      s.short_updates.push_back(steps.is_number_integer() ? steps.get<int64_t>() : 0);
+      if (error.empty() && s.short_updates.back() <= before)
+        error = "'short_updates' do not ascend";
+    }
+  }
   s.epochs_finished = f.Get<int64_t>("epochs_finished");
   s.stopped_early = f.Get<bool>("stopped_early");
   if (json.contains("finished")) s.finished = f.Get<bool>("finished");  // not in older ones
@@ -545,6 +573,9 @@ RunState StateToResume(RunState state, const std::vector<Ticket>& pending,
     steps -= steps_of(ticket.size());
     examples -= ticket.size();
   }
+  // One that was about to be scheduled, and is not in the checkpoint, is made of other batches now.
+  std::erase_if(state.short_updates,
+                [end = sizes.StepsBefore(state.position)](int64_t cut) { return cut > end; });
   state.meter.steps = sizes.StepsBefore(state.position) + steps;
   state.meter.examples = sizes.ExamplesBefore(state.position) + examples;
   ++state.resumes;

@@ -621,9 +621,17 @@ bool JobRunner::ScheduleStep(ClusterCoordinator* coordinator, int64_t epoch, int
   }
   step.insert(step.end(), fresh.begin(), fresh.end());
   if (step.empty()) return backup > 0 && tracker_->AwaitReturned(absl::ZeroDuration());
+  const int64_t end = fresh.empty() ? next_.examples : fresh.back().end;
+  if (std::ssize(step) < wanted && end < epochs_.sizes.examples(epoch)) {
+    tracker_->Update([last = total_steps()](RunState* s) {
+      if (s->short_updates.empty() || s->short_updates.back() < last) {
+        s->short_updates.push_back(last);
+      }
+    });
+  }
   coordinator->ScheduleStep(*train_, step);
   closures_scheduled_ += std::ssize(step);
-  if (!fresh.empty()) next_.examples = fresh.back().end;
+  next_.examples = end;
   return true;
 }
 
@@ -641,9 +649,7 @@ std::vector<Ticket> JobRunner::NextBatches(int64_t epoch, int64_t most) const {
 
 int64_t JobRunner::UpdatesOf(int64_t steps) const {
   if (job_.train.consistency.batches_per_update() == 1) return steps;
-  const auto updates = [batches = replicas()](int64_t n) { return (n + batches - 1) / batches; };
-  return steps / steps_per_epoch() * updates(steps_per_epoch()) +
-         updates(steps % steps_per_epoch());
+  return runner::UpdatesOf(tracker_->state(), steps, replicas(), steps_per_epoch());
 }
 
 absl::Status JobRunner::JoinTraining(ClusterCoordinator* coordinator) {

@@ -130,6 +130,47 @@ TEST_CASE("a job whose steps were over within an epoch goes on with the rest of 
   CHECK(whole["updates"]["applied"] == 3 * ((examples + 31) / 32));
 }
 
+TEST_CASE("a job whose steps were over within an update counts the updates of those that follow",
+          "[resume]") {
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files), report = files.Path("report.json");
+  const std::string modes[] = {"{mode: sync, replicas: 4}", "{mode: sync, replicas: 4, backup: 1}",
+                               "{mode: hybrid, group_size: 4}", "{accumulate: 4}"};
+  for (const std::string& mode : modes) {
+    CAPTURE(mode);
+    const std::string checkpoints = files.Path(absl::StrCat("checkpoints-", &mode - modes));
+    // Each time within an update of 4, as it is counted from where the time before ended.
+    for (const char* steps : {"5", "11", "17", "30"}) {
+      CAPTURE(steps);
+      const Process::Result result = Coxswain({"train",
+                                               job,
+                                               "--in-process",
+                                               "--resume",
+                                               "--report",
+                                               report,
+                                               "--checkpoint-dir",
+                                               checkpoints,
+                                               "--set",
+                                               "train.batch_size=32",
+                                               "--set",
+                                               "split={}",
+                                               "--set",
+                                               "train.epochs=",
+                                               "--set",
+                                               absl::StrCat("train.steps=", steps),
+                                               "--set",
+                                               "evaluate={}",
+                                               "--set",
+                                               absl::StrCat("train.consistency=", mode)});
+      INFO(result.out << result.err);
+      REQUIRE(result.code == 0);
+      const nlohmann::json updates = ReadJson(report)["updates"];
+      CHECK(updates["applied"] == updates["scheduled"]);
+      CHECK(updates["shards_off"] == 0);
+    }
+  }
+}
+
 TEST_CASE("a job whose coordinator is killed goes on and applies each step once", "[resume]") {
   Runs runs(/*epochs=*/1500, /*evaluate_every=*/100);
   Daemons daemons(runs.files(), 2, 2);

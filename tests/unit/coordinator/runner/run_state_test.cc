@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace coxswain::runner {
 namespace {
@@ -68,6 +69,36 @@ TEST_CASE("a step of a checkpoint has the learning rate of its place in the data
   CHECK(RateFactorAt(*read, {3, 200}) == 0.25);
   CHECK(RateFactorAt(*read, {9, 0}) == 0.25);
   state.rate_changes[0].factor = -1;
+  CHECK_FALSE(ParseRunState(ToJson(state)).ok());
+}
+
+TEST_CASE("updates are counted by the batches of each, also where steps were over within one",
+          "[job]") {
+  RunState state;
+  state.batch_size = 10;
+  const auto updates = [&](int64_t steps) { return UpdatesOf(state, steps, 4, 90); };
+  CHECK(updates(0) == 0);
+  CHECK(updates(1) == 1);
+  CHECK(updates(48) == 12);
+  CHECK(updates(90) == 23);  // the last one of an epoch has 2
+  CHECK(updates(91) == 24);
+  CHECK(updates(270) == 69);
+  state.short_updates = {49, 185};
+  CHECK(updates(49) == 13);
+  CHECK(updates(53) == 14);
+  CHECK(updates(90) == 13 + 11);
+  CHECK(updates(180) == 13 + 11 + 23);
+  CHECK(updates(185) == 13 + 11 + 23 + 2);
+  CHECK(updates(189) == 13 + 11 + 23 + 2 + 1);
+  CHECK(updates(270) == 13 + 11 + 23 + 2 + 22);
+
+  // What was not scheduled yet when the checkpoint was written is forgotten.
+  const std::string json = ToJson(state);
+  state.position = {1, 100};
+  const RunState resumed = StateToResume(state, {}, EpochSizes::Same(10, 900));
+  CHECK(resumed.short_updates == std::vector<int64_t>{49});
+  CHECK(ParseRunState(json)->short_updates == std::vector<int64_t>{49, 185});
+  state.short_updates = {49, 49};
   CHECK_FALSE(ParseRunState(ToJson(state)).ok());
 }
 
