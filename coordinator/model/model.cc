@@ -1,10 +1,26 @@
 #include "coordinator/model/model.h"
 
+#include "coordinator/job/loss_kind.h"
+#include "coordinator/job/model_kind.h"
 #include "coordinator/job/regularization.h"
 #include "coordinator/model/visits.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::model {
+namespace {
+
+// How much the loss of a batch counts among others; invalid: as much as it has examples.
+Output WeightOfLoss(FunctionBuilder& f, const ModelParts& parts) {
+  if (const Output weights = parts.Weights(f); weights.valid()) return f.Sum(weights);
+  const job::JobSpec& job = parts.job();
+  const bool of_rows = job::HasLabel(job) && job.tasks.empty() &&
+                       job::KindOf(*job.loss).prediction != job::PredictionKind::kOrder;
+  if (job.dataset.query().empty() || !of_rows) return {};
+  // A mean over rows, of which a query has several.
+  return f.Sum(f.Op("OnesLike", {f.Cast(parts.Label(f), DType::kF32)}));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Create(ParameterServerStrategy* strategy,
                                                      const job::JobSpec& job,
@@ -39,9 +55,7 @@ absl::StatusOr<RemoteFunction> Model::DefineTrain(const PerWorkerDataset& datase
     parts_.set_training(false);
     if (visits_) CountVisits(f, *visits_, first_visit);
     f.Result("loss", loss);
-    if (const Output weights = parts_.Weights(f); weights.valid()) {
-      f.Result("weight", f.Sum(weights));
-    }
+    if (const Output weight = WeightOfLoss(f, parts_); weight.valid()) f.Result("weight", weight);
   });
 }
 

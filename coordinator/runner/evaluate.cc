@@ -250,7 +250,11 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
       model::MetricAccumulator metrics(job_.evaluate.metrics, bootstrap ? &*bootstrap : nullptr);
       measured = Measure(part, &metrics);
       evaluation.part = std::string(PartName(part));
-      evaluation.examples = metrics.examples();
+      evaluation.examples = 0;  // where these are queries, metrics count their rows
+      for (const Ticket& ticket :
+           dataset_.Tickets(part, job_.evaluate.batch_size, job_.evaluate.max_examples)) {
+        evaluation.examples += ticket.size();
+      }
       evaluation.metrics = metrics.Compute();
       evaluation.undefined = metrics.Undefined();
       evaluation.intervals.clear();

@@ -135,12 +135,35 @@ evaluate: {metrics: [ndcg@3, mrr, map@5]}
   CAPTURE(trained["metrics"].dump());
   CHECK(trained["metrics"]["ndcg@3"].get<double>() > 0.95);
   CHECK(trained["metrics"]["mrr"].get<double>() > 0.95);
+  CHECK(trained["examples"] == 15 * 60);
+  CHECK(trained["evaluated"]["examples"] == 20);
+  CHECK(trained["evaluations"][0]["examples"] == 20);
   // Streamed, too, where a query may lie in two blocks.
   const nlohmann::json streamed =
       Run(files, {"train", job, "--in-process", "--set", "dataset.streaming=true", "--set",
                   absl::StrCat("dataset.cache_directory=", files.Path("cache"))});
   CAPTURE(streamed["metrics"].dump());
   CHECK(streamed["metrics"]["ndcg@3"].get<double>() > 0.95);
+}
+
+TEST_CASE("queries: a loss of rows is shown as the mean over rows, whatever queries they are in",
+          "[tasks]") {
+  const DataFiles files;
+  files.Write("rows.csv", "q,x,y\na,1,3\nb,1,1\nb,1,1\nb,1,1\n");
+  files.Write("test.csv", "q,x,y\nc,1,0\n");
+  // It learns nothing, and so predicts 0.
+  const std::string job = files.Write("queries.yaml", R"(dataset: {path: rows.csv, query: q}
+features: [{name: x, kind: numeric}]
+label: {column: y}
+split: {test_path: test.csv}
+model: {kind: linear_regression}
+optimizer: {dense: {kind: sgd, learning_rate: 1e-30}}
+train: {batch_size: 1}
+evaluate: {metrics: [rmse]}
+)");
+  const nlohmann::json report = Run(files, {"train", job, "--in-process"});
+  CHECK(report["examples"] == 2);
+  CHECK(report["evaluations"][0]["loss"].get<double>() == Approx((9 + 1 + 1 + 1) / 4.0));
 }
 
 TEST_CASE("sequences: a sasrec tells what comes next, and suggests it from its model", "[tasks]") {
