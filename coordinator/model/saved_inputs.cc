@@ -20,6 +20,7 @@
 #include "runtime/data/names.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/replace_directory.h"
+#include "runtime/env/unfinished_files.h"
 
 namespace coxswain::model {
 namespace {
@@ -87,6 +88,16 @@ void RemoveUnlisted(env::FileSystem* files, const std::string& directory) {
   for (const std::string& version : SideTableVersions(files, directory)) {
     if (!FilesOfVersions(listed, {version}).empty()) continue;
     files->RemoveAll(absl::StrCat(directory, "/", SideTableFolder(version))).IgnoreError();
+  }
+}
+
+// Of files that are written into inputs that are there already. To who replaces the directory, what
+// a kill left of one would be a file of somebody else's.
+void RemoveUnfinished(env::FileSystem* files, const std::string& directory) {
+  env::RemoveUnfinished(absl::StrCat(directory, "/", kSavedInputs.file));
+  for (const std::string& name : FilesOfModel(files, directory, kSavedInputs)) {
+    const bool table = absl::StartsWith(name, SideTableFolder(""));
+    if (table) env::RemoveUnfinished(absl::StrCat(directory, "/", name));
   }
 }
 
@@ -160,16 +171,12 @@ std::set<std::string> ListedIn(const nlohmann::ordered_json& manifest) {
   return names;
 }
 
-bool IsUnlistedTable(const std::string& name, const std::set<std::string>& listed) {
-  return absl::StartsWith(name, SideTableFolder("")) && listed.count(name) == 0;
-}
-
 // The manifest without side tables that are not in the list.
 nlohmann::ordered_json OnlyListedTables(nlohmann::ordered_json manifest,
                                         const std::set<std::string>& listed) {
   auto files = nlohmann::ordered_json::array();
   for (const std::string& name : ListedIn(manifest)) {
-    if (!IsUnlistedTable(name, listed)) {
+    if (!absl::StartsWith(name, SideTableFolder("")) || listed.count(name) > 0) {
       files.push_back(name);
     } else {
       manifest["checksums"].erase(name);
@@ -193,11 +200,14 @@ std::string InputsOf(const std::string& checkpoints) {
   return (directory / kInputsFolder).string();
 }
 
-absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
-                        const SavedModelInfo& info, const std::string& checkpoints) {
+namespace {
+
+absl::Status SaveWhole(const data::Dataset& data, const job::JobSpec& job,
+                       const SavedModelInfo& info, const std::string& checkpoints) {
   ASSIGN_OR_RETURN(const std::string target,
                    ResolveModelDirectory(absl::StrCat(checkpoints, "/", kInputsFolder)));
   const auto files = env::NewRealFileSystem();
+  RemoveUnfinished(files.get(), target);
   RemoveUnlisted(files.get(), target);
   RETURN_IF_ERROR(CheckMayGo(target));
   ASSIGN_OR_RETURN(env::NewDirectory made,
@@ -211,6 +221,17 @@ absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
     saved = env::ReplaceDirectory(files.get(), std::move(made), target, CheckMayGo);
   }
   if (there || !saved.ok()) files->RemoveAll(temporary).IgnoreError();
+  return saved;
+}
+
+}  // namespace
+
+absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
+                        const SavedModelInfo& info, const std::string& checkpoints) {
+  const absl::Status saved = SaveWhole(data, job, info, checkpoints);
+  // The next checkpoint names the tables that there are now, which may be replaced before another
+  // attempt.
+  if (!saved.ok()) UpdateSideTables(data, job, checkpoints).IgnoreError();
   return saved;
 }
 
@@ -231,6 +252,7 @@ absl::Status UpdateSideTables(const data::Dataset& data, const job::JobSpec& job
   }
   const std::string before = SideTablesOf(there);
   if (before == version) return absl::OkStatus();
+  RemoveUnfinished(files.get(), target);
   RETURN_IF_ERROR(WriteSideTables(data, job.dataset, version, files.get(), target));
   // A checkpoint that is being written is of the version before, and in no list yet.
   std::set<std::string> wanted = VersionsWanted(files.get(), checkpoints);
@@ -271,7 +293,7 @@ absl::StatusOr<std::optional<InputsToTake>> FindInputsToTake(env::FileSystem* fi
   const nlohmann::ordered_json before = ParseInputs(there.ok() ? *there : "");
   const std::set<std::string> listed = job.is_null() ? std::set<std::string>() : ListedIn(job);
   const auto stays = [&listed, &job](const std::string& name) {
-    return name == kSavedInputs.file || (!job.is_null() && IsUnlistedTable(name, listed));
+    return name == kSavedInputs.file || (!job.is_null() && listed.count(name) == 0);
   };
   take.of_job.erase(std::remove_if(take.of_job.begin(), take.of_job.end(), stays),
                     take.of_job.end());

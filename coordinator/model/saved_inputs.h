@@ -33,7 +33,8 @@ std::string InputsOf(const std::string& checkpoints);
 
 // Writes the inputs beside the checkpoints, unless the same inputs are there already. Replaces the
 // inputs of an earlier job in one step, and nothing else. `info`: steps and metrics are not kept.
-// Errors: those of CheckReplaceable and of the file system; after an error no partial files remain.
+// Errors: those of CheckReplaceable and of the file system; after an error no partial files remain,
+// but where it can be UpdateSideTables is done.
 absl::Status SaveInputs(const data::Dataset& data, const job::JobSpec& job,
                         const SavedModelInfo& info, const std::string& checkpoints);
 

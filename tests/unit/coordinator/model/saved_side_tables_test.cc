@@ -3,10 +3,12 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/env/unfinished_files.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/followed_tables.h"
 #include "tests/testing/training_job.h"
@@ -84,6 +86,28 @@ TEST_CASE(
   f.files.Write("saved/inputs/joined/mine.csv", "");
   f.data = f.Read(8);
   CHECK_THAT(std::string(f.Save().message()), Contains("holds joined/mine.csv"));
+  // A checkpoint of the tables that there are now is as good as one before.
+  CHECK(f.TableIn(f.version()) == FollowedTables::TableOf(8));
+  CHECK(f.TableIn(first) == FollowedTables::TableOf(0));
+}
+
+TEST_CASE("inputs are written over what a kill left of a change of their tables") {
+  FollowedTables f;
+  Must(f.Save());
+  f.WriteCheckpoint(1);
+  const std::string inputs = f.files.Path("saved/inputs/"), version = f.version();
+  const std::vector<std::string> left = {
+      env::UnfinishedName(inputs + "inputs.json", 8348, 12),
+      env::UnfinishedName(inputs + SideTableFile(version, 0, "items.csv"), 8348, 11)};
+  for (const std::string& path : left) std::ofstream(path) << "{";
+  SECTION("when a job goes on") {
+    f.data = f.Read(7);
+    Must(f.Save());
+  }
+  SECTION("when a table is replaced") { f.Replace(7); }
+  for (const std::string& path : left) CHECK(!fs::exists(path));
+  CHECK(f.TableIn(version) == FollowedTables::TableOf(0));
+  CHECK(f.TableIn(f.version()) == FollowedTables::TableOf(7));
 }
 
 TEST_CASE("the tables of another job's checkpoints are not touched by a job that follows") {
