@@ -9,6 +9,7 @@ namespace coxswain::core {
 
 void Checkpoints::Resume(checkpoint::Manifest manifest, std::string path, int64_t steps) {
   schedule_.Begun(steps);
+  abandoned_ = manifest.abandoned;
   points_.Resume(std::move(manifest), std::move(path));
 }
 
@@ -40,6 +41,8 @@ uint64_t Checkpoints::StartAt(std::shared_ptr<Checkpointer> writer, uint64_t nex
   writer_->set_next_number(next);
   deltas_ = DeltaBases(writer_->options().keep);
   writes_.NumberFrom(next);
+  // Those that are there were no good, or are another job's.
+  abandoned_.Add(points_.empty() ? 1 : points_.newest().manifest.number + 1, next - 1);
   // Once there are others it may be none that the shards come from any more.
   if (points_.resumed() && points_.size() == 1) {
     deltas_.Add(points_.newest().manifest, points_.newest().path, writes_);
@@ -73,6 +76,13 @@ bool Checkpoints::Ended(const Checkpointer::Outcome& outcome) {
   deltas_.Add(outcome.manifest, outcome.path, writes_);
   writes_.Trim(points_.oldest().manifest.number);
   return true;
+}
+
+void Checkpoints::WentBack(const std::set<ShardId>& shards, uint64_t number) {
+  deltas_.WentBack(shards, number);
+  if (shards.empty() || writer_ == nullptr) return;
+  // Also one that failed: it may have become visible all the same.
+  abandoned_.Add(number + 1, writer_->next_number() - 1);
 }
 
 const proto::SavedShard* Checkpoints::BaseOf(ShardId shard) const {

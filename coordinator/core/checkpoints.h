@@ -77,9 +77,11 @@ class Checkpoints {
   // By shard: the first checkpoint that has the rows that programs wrote.
   std::map<ShardId, uint64_t> safe_from() const { return writes_.safe_from(); }
   // These shards went back to checkpoint `number`; 0: to their initial values.
-  void WentBack(const std::set<ShardId>& shards, uint64_t number) {
-    deltas_.WentBack(shards, number);
-  }
+  void WentBack(const std::set<ShardId>& shards, uint64_t number);
+  // A new shard begins with its value in checkpoint `number`.
+  void Created(ShardId shard, uint64_t number) { deltas_.WentBack({shard}, number); }
+  // What the next one does not go on from.
+  const checkpoint::Abandoned& abandoned() const { return abandoned_; }
   // The base of the shard's next checkpoint. Null: the whole shard must be written. Valid until the
   // next call of another method.
   const proto::SavedShard* BaseOf(ShardId shard) const;
@@ -106,6 +108,7 @@ class Checkpoints {
   RestorePoints points_;
   DeltaBases deltas_{1};
   RowWrites writes_;
+  checkpoint::Abandoned abandoned_;
   std::vector<std::function<void()>> postponed_;
 };
 

@@ -105,6 +105,7 @@ absl::Status Controller::DescribeState(const std::function<std::string()>& job_s
   RETURN_IF_ERROR(
       closures_.Describe([this](PlanId plan) { return plans_.FunctionName(plan); }, manifest));
   manifest->job_state = job_state ? job_state() : "{}";
+  manifest->abandoned = checkpoints_.abandoned();
   for (checkpoint::DatasetProgress& data : manifest->data) {
     data.fingerprint = datasets_.fingerprint(data.dataset).value_or(data.fingerprint);
   }

@@ -36,8 +36,7 @@ void Controller::CreateShards(std::vector<proto::ShardSpec> shards, DoneFn done)
       return;
     }
     const auto creation = std::make_shared<ClusterLayout::Creation>(*std::move(created));
-    for (const auto& [shard, checkpoint] : creation->from)
-      checkpoints_.WentBack({shard}, checkpoint);
+    for (const auto& [shard, checkpoint] : creation->from) checkpoints_.Created(shard, checkpoint);
     auto gather = NewStatusGather([this, creation, done = std::move(done)](absl::Status status) {
       layout_.Created(*creation, status.ok());
       // A checkpoint under way lacks them, and the values that they have from another one.

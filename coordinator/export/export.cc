@@ -243,6 +243,15 @@ absl::Status Publish(env::FileSystem* files, bool directory, const std::string& 
   });
 }
 
+// Else what was updated cannot be told by counts: some were given out twice.
+absl::Status CheckGoesOnFrom(const model::SavedSource& source, const model::SavedSource* base) {
+  if (base == nullptr || source.GoesOnFrom(base->number())) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      base->path(), ": ", checkpoint::CheckpointName(source.number()), " does not go on from ",
+      checkpoint::CheckpointName(base->number()), ": training went back behind it when it was ",
+      "written, as where a parameter server is lost; export all rows, without --since"));
+}
+
 absl::Status WriteOnnxData(const std::vector<Tensor>& data, env::FileSystem* files,
                            const std::string& path) {
   ASSIGN_OR_RETURN(const auto out, files->Create(path));
@@ -285,6 +294,7 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& s
   RETURN_IF_ERROR(
       CheckTarget(files.get(), source, target, options.replace, format->makes_directory()));
   target = env::BehindLinks(target);
+  RETURN_IF_ERROR(CheckGoesOnFrom(source, options.base));
   ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options, *format));
   RETURN_IF_ERROR(CheckNames(all));
   const std::string temporary = env::NewNameBeside(target);

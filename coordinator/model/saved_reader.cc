@@ -218,6 +218,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
   }
   if (!manifest.ok()) return manifest.status();
   source.number_ = manifest->number;
+  source.abandoned_ = manifest->abandoned;
   source.steps_ = manifest->steps_done();
   for (const proto::SavedShard& saved : manifest->shards) {
     const proto::VariableSpec& spec = saved.shard().variable();

@@ -22,6 +22,7 @@
 #include "runtime/base/row_mix.h"
 #include "runtime/checkpoint/delta_files.h"
 #include "runtime/env/random_access_file.h"
+#include "runtime/checkpoint/manifest.h"
 
 namespace coxswain::model {
 
@@ -184,6 +185,8 @@ class SavedSource {
   const std::string& path() const { return path_; }
   bool is_checkpoint() const { return checkpoint_; }
   uint64_t number() const { return number_; }  // of a checkpoint
+  // Whether training went on from this older checkpoint, as far as that is known.
+  bool GoesOnFrom(uint64_t older) const { return !abandoned_.Has(older); }
   int64_t steps() const { return steps_; }
   const std::vector<SavedVariable>& variables() const { return variables_; }
   // Errors: NotFound, listing the existing names.
@@ -243,6 +246,7 @@ class SavedSource {
   std::string words_;  // where vocabularies are; empty: in path_
   bool checkpoint_ = false;
   uint64_t number_ = 0;
+  checkpoint::Abandoned abandoned_;
   int64_t steps_ = 0;
   std::vector<SavedVariable> variables_;
   std::vector<Pieces> pieces_;  // of the variables

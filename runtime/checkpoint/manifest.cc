@@ -364,6 +364,17 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
       return absl::OkStatus();
     });
   }
+  if (json.contains("abandoned")) {
+    fields.List("abandoned", [&m](const Json& range) -> absl::Status {
+      uint64_t first = 0, last = 0;
+      if (!range.is_array() || range.size() != 2 || !ReadInteger(range[0], &first) ||
+          !ReadInteger(range[1], &last) || first < 1 || last < first) {
+        return Bad(absl::StrCat("wanted [first, last], found ", Shortly(range)));
+      }
+      m.abandoned.Add(first, last);
+      return absl::OkStatus();
+    });
+  }
   if (const Json* state = fields.Get("job_state")) {
     m.job_state = state->is_string() ? state->get<std::string>() : state->dump();
   }
@@ -378,6 +389,35 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
 }
 
 }  // namespace
+
+void Abandoned::Add(uint64_t first, uint64_t last) {
+  // A range for each time that training went back; who asks for one that is so old can do without.
+  constexpr size_t kMostRanges = 1000;
+  if (first > last) return;
+  std::vector<Range> all;
+  for (const Range& range : ranges_) {
+    if (range.last + 1 < first || last + 1 < range.first) {
+      all.push_back(range);
+    } else {
+      first = std::min(first, range.first);
+      last = std::max(last, range.last);
+    }
+  }
+  all.push_back({first, last});
+  std::sort(all.begin(), all.end(),
+            [](const Range& a, const Range& b) { return a.first < b.first; });
+  if (all.size() > kMostRanges) {
+    all[1].first = all[0].first;
+    all.erase(all.begin());
+  }
+  ranges_ = std::move(all);
+}
+
+bool Abandoned::Has(uint64_t number) const {
+  return std::any_of(ranges_.begin(), ranges_.end(), [number](const Range& range) {
+    return range.first <= number && number <= range.last;
+  });
+}
 
 int64_t Manifest::steps_done() const {
   int64_t done = steps;
@@ -433,6 +473,9 @@ std::string ToJson(const Manifest& manifest) {
   for (const CheckpointClosure& c : manifest.closures) closures.push_back(ClosureToJson(c));
   Json& data = json["data"] = Json::array();
   for (const DatasetProgress& d : manifest.data) data.push_back(DataToJson(d));
+  for (const Abandoned::Range& range : manifest.abandoned.ranges()) {
+    json["abandoned"].push_back({range.first, range.last});
+  }
   // Written as an object for human readers; any other text is read back unchanged.
   Json state =
       manifest.job_state.empty() ? Json::object() : ParseJson(manifest.job_state, kJobStateDepth);

@@ -49,6 +49,23 @@ struct DatasetProgress {
   data::ScheduledExamples scheduled;
 };
 
+// Numbers of checkpoints that training does not go on from, although they are older than some that
+// it has written since: it went back behind them.
+class Abandoned {
+ public:
+  struct Range {
+    uint64_t first = 0, last = 0;
+  };
+  // All from `first` to `last`; none where that is smaller. Of many there are some in between
+  // that were not.
+  void Add(uint64_t first, uint64_t last);
+  bool Has(uint64_t number) const;
+  const std::vector<Range>& ranges() const { return ranges_; }  // ascending, with gaps in between
+
+ private:
+  std::vector<Range> ranges_;
+};
+
 struct Manifest {
   uint64_t number = 0;  // of the checkpoint, counting up
   std::string job;      // name of the job; may be empty
@@ -65,6 +82,7 @@ struct Manifest {
   std::vector<proto::SavedShard> shards;    // `file` relative to the checkpoint's directory
   std::vector<CheckpointClosure> closures;  // by ascending id
   std::vector<DatasetProgress> data;        // by ascending id; older manifests have none
+  Abandoned abandoned;                      // older manifests have none, whatever there was
   // A JSON object of the program that runs the job. It is read back without white space; an empty
   // text is read as "{}", and a text that is not JSON unchanged.
   std::string job_state;

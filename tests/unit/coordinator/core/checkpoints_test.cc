@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "tests/testing/checkpoints.h"
 #include "tests/testing/fake_tasks.h"
@@ -67,6 +68,35 @@ TEST_CASE("after one that may be visible though it failed, nothing has a base", 
   CHECK_FALSE(job.checkpoints.Ended(failed));
   CHECK(job.checkpoints.BaseOf(kShard) == nullptr);
   CHECK(job.checkpoints.points().newest().manifest.number == 5);
+}
+
+TEST_CASE("checkpoints behind which training went back are none that later ones go on from",
+          "[checkpoint]") {
+  Job job;
+  checkpoint::Manifest begun_with = SampleManifest(4);
+  begun_with.abandoned.Add(2, 2);
+  job.checkpoints.Resume(std::move(begun_with), "/dir/" + checkpoint::CheckpointName(4), 40);
+  const auto gone = [&job] {
+    std::vector<uint64_t> all;
+    for (uint64_t number = 1; number < 20; ++number) {
+      if (job.checkpoints.abandoned().Has(number)) all.push_back(number);
+    }
+    return all;
+  };
+  job.Start(/*next=*/6, /*keep=*/3);  // there was one that was damaged
+  CHECK(gone() == std::vector<uint64_t>{2, 5});
+  REQUIRE(job.Written(6));
+  job.checkpoints.writer()->set_next_number(7);
+  // A shard that is new was in none of them.
+  job.checkpoints.Created(99, 4);
+  job.checkpoints.WentBack({}, 4);
+  CHECK(gone() == std::vector<uint64_t>{2, 5});
+  // The next one is on its way when a parameter server is lost, and may become visible.
+  job.checkpoints.writer()->set_next_number(8);
+  job.checkpoints.WentBack({kShard}, 6);
+  CHECK(gone() == std::vector<uint64_t>{2, 5, 7});
+  job.checkpoints.WentBack({kShard}, 6);
+  CHECK(gone() == std::vector<uint64_t>{2, 5, 7});
 }
 
 TEST_CASE("what is written by hand is safe in the next checkpoint, and no base of any",

@@ -542,6 +542,21 @@ TEST_CASE("a base that does not fit is refused", "[export]") {
     INFO(number << ": " << refused.status().message());
     CHECK(absl::IsFailedPrecondition(refused.status()));
   }
+  // Training went back behind the base: what was updated before is counted as what is then.
+  WriteCheckpoint(directory, 6, 6, {{"t", h.values, "mod", 4, true, h.touched, {9, 9, 9, 9}}});
+  CHECK(Export(Checkpoint(directory, 6), options).ok());
+  const auto files_of = env::NewRealFileSystem();
+  const std::string path = directory + "/checkpoint-000006";
+  checkpoint::Manifest manifest = *checkpoint::ReadManifest(files_of.get(), path);
+  manifest.abandoned.Add(1, 1);
+  REQUIRE(files_of->WriteAtomically(path + "/manifest.json", checkpoint::ToJson(manifest)).ok());
+  options.replace = true;
+  const auto abandoned = Export(Checkpoint(directory, 6), options);
+  CHECK(absl::IsFailedPrecondition(abandoned.status()));
+  CHECK_THAT(std::string(abandoned.status().message()),
+             Contains("checkpoint-000006 does not go on from checkpoint-000001"));
+  options.replace = false;
+  std::filesystem::remove(options.out);
   // Who resumes passes a damaged checkpoint over, so its successor does not follow from it.
   {
     std::fstream file(base.path() + "/shard-1.safetensors",

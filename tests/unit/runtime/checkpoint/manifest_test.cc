@@ -142,6 +142,39 @@ TEST_CASE("a manifest of an older program has no place in the data, a wrong one 
   CHECK(absl::StrContains(with(Json::array({bad})), "'scheduled' is missing"));
 }
 
+TEST_CASE("a manifest says which older checkpoints it does not go on from", "[checkpoint]") {
+  Manifest m = SampleManifest(20);
+  CHECK_FALSE(ParseJson(ToJson(m)).contains("abandoned"));
+  m.abandoned.Add(5, 4);
+  CHECK(m.abandoned.ranges().empty());
+  m.abandoned.Add(12, 14);
+  m.abandoned.Add(5, 5);
+  m.abandoned.Add(6, 6);
+  m.abandoned.Add(14, 15);
+  const auto found = ParseManifest(ToJson(m), kPath);
+  REQUIRE(found.ok());
+  REQUIRE(found->abandoned.ranges().size() == 2);
+  for (uint64_t number = 0; number < 20; ++number) {
+    INFO(number);
+    const bool gone = number == 5 || number == 6 || (number >= 12 && number <= 15);
+    CHECK(m.abandoned.Has(number) == gone);
+    CHECK(found->abandoned.Has(number) == gone);
+  }
+  Json json = ParseJson(ToJson(m));
+  for (const Json& bad : {Json(7), Json::array({3}), Json::array({3, 2}), Json::array({0, 2})}) {
+    json["abandoned"] = Json::array({Json::array({1, 1}), bad});
+    CHECK(absl::StrContains(std::string(Parse(Sealed(json)).message()),
+                            "abandoned[1]: wanted [first, last]"));
+  }
+  // However often that happens, none of them is forgotten.
+  for (uint64_t number = 100; number < 10000; number += 2) m.abandoned.Add(number, number);
+  CHECK(m.abandoned.ranges().size() == 1000);
+  for (uint64_t number = 100; number < 10000; number += 2) {
+    if (!m.abandoned.Has(number)) FAIL(number);
+  }
+  CHECK_FALSE(m.abandoned.Has(9999));
+}
+
 TEST_CASE("a manifest of nothing comes back, and any job state does", "[checkpoint]") {
   Manifest m;
   const auto empty = ParseManifest(ToJson(m), kPath);
