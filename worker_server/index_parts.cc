@@ -1,5 +1,7 @@
 #include "worker_server/index_parts.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,10 +19,26 @@ IndexParts::IndexParts(env::Env* env, env::EventLoop* loop, cluster::PendingTask
     : env_(env), loop_(loop), tasks_(tasks), options_(*options) {}
 
 void IndexParts::Clear() {
-  if (shared_ != nullptr) shared_->Stop();
-  shared_ = nullptr;
-  parts_.clear();
-  pass_ = 0;
+  for (auto& [number, pass] : passes_) pass.shared->Stop();
+  passes_.clear();
+}
+
+void IndexParts::Forget(uint64_t pass) {
+  const auto it = passes_.find(pass);
+  if (it == passes_.end()) return;
+  it->second.shared->Stop();
+  passes_.erase(it);
+}
+
+IndexParts::Pass* IndexParts::PassOf(uint64_t number) {
+  if (passes_.count(number) == 0 && passes_.size() == kMostPasses) {
+    Forget(std::min_element(passes_.begin(), passes_.end(), [](const auto& a, const auto& b) {
+             return a.second.asked < b.second.asked;
+           })->first);
+  }
+  Pass* const pass = &passes_[number];
+  pass->asked = ++requests_;
+  return pass;
 }
 
 absl::Status IndexParts::Named(const absl::Status& status) const {
@@ -39,24 +57,25 @@ void IndexParts::Answer(const Reply& reply, absl::StatusOr<proto::PartIndexed> f
 
 void IndexParts::Handle(const proto::IndexPart& request, Reply reply) {
   loop_->AssertOnLoop();
-  if (request.pass() != pass_ || shared_ == nullptr) {
-    Clear();
-    pass_ = request.pass();
-    shared_ = std::make_shared<data::PartFiles>();
+  if (request.first_open() == std::numeric_limits<int64_t>::max()) {
+    Forget(request.pass());
+    Answer(reply, proto::PartIndexed());
+    return;
   }
-  parts_.erase(parts_.begin(), parts_.lower_bound(request.first_open()));
+  Pass* const pass = PassOf(request.pass());
+  pass->parts.erase(pass->parts.begin(), pass->parts.lower_bound(request.first_open()));
   if (request.has_text()) {
-    CountText(request.text(), std::move(reply));
+    CountText(*pass, request.text(), std::move(reply));
   } else if (request.has_read()) {
-    Read(request, std::move(reply));
+    Read(pass, request, std::move(reply));
   } else if (request.has_before()) {
-    AddUp(request, std::move(reply));
+    AddUp(pass, request, std::move(reply));
   } else {
     Answer(reply, proto::PartIndexed());
   }
 }
 
-void IndexParts::CountText(proto::TextRange range, Reply reply) {
+void IndexParts::CountText(const Pass& pass, proto::TextRange range, Reply reply) {
   auto checked = data::CheckSpec(range.spec());
   absl::Status wrong = checked.status();
   if (wrong.ok()) wrong = ResolvePaths(options_.roots, &*checked);
@@ -68,7 +87,7 @@ void IndexParts::CountText(proto::TextRange range, Reply reply) {
   }
   *range.mutable_spec() = *std::move(checked);
   env_->pool()->Schedule([this, range = std::move(range), reply = std::move(reply),
-                          shared = shared_, token = std::move(token)] {
+                          shared = pass.shared, token = std::move(token)] {
     absl::StatusOr<proto::PartIndexed> found = proto::PartIndexed();
     auto places = WithinMemory(
         [&] { return data::CountPlacesOf(range, [&shared] { return shared->stopped(); }); });
@@ -81,7 +100,7 @@ void IndexParts::CountText(proto::TextRange range, Reply reply) {
   });
 }
 
-void IndexParts::Read(const proto::IndexPart& request, Reply reply) {
+void IndexParts::Read(Pass* pass, const proto::IndexPart& request, Reply reply) {
   proto::PartOfFiles part = request.read();
   auto checked = data::CheckSpec(part.spec());
   absl::Status wrong = checked.status();
@@ -95,7 +114,8 @@ void IndexParts::Read(const proto::IndexPart& request, Reply reply) {
   *part.mutable_spec() = *std::move(checked);
   if (request.has_before()) {
     env_->pool()->Schedule([this, part = std::move(part), before = request.before(),
-                            shared = shared_, reply = std::move(reply), token = std::move(token)] {
+                            shared = pass->shared, reply = std::move(reply),
+                            token = std::move(token)] {
       proto::PartIndexed found;
       auto sums =
           WithinMemory([&] { return data::FilePart::ReadBehind(part, before, shared.get()); });
@@ -105,46 +125,51 @@ void IndexParts::Read(const proto::IndexPart& request, Reply reply) {
     });
     return;
   }
-  Held& held = parts_[request.part()];
+  Held& held = pass->parts[request.part()];
   held.rows = nullptr;
   held.load = ++last_load_;
-  env_->pool()->Schedule([this, part = std::move(part), number = request.part(), load = held.load,
-                          shared = shared_, reply = std::move(reply),
-                          token = std::move(token)]() mutable {
+  env_->pool()->Schedule([this, part = std::move(part), of = request.pass(),
+                          number = request.part(), load = held.load, shared = pass->shared,
+                          reply = std::move(reply), token = std::move(token)]() mutable {
     absl::StatusOr<Rows> rows =
         WithinMemory([&] { return data::FilePart::Read(part, shared.get()); });
     loop_->Post(
-        [this, number, load, rows = std::move(rows), reply = std::move(reply),
-         token = std::move(token)]() mutable { OnRead(number, load, std::move(rows), reply); });
+        [this, of, number, load, rows = std::move(rows), reply = std::move(reply),
+         token = std::move(token)]() mutable { OnRead(of, number, load, std::move(rows), reply); });
   });
 }
 
-void IndexParts::OnRead(int64_t part, uint64_t load, absl::StatusOr<Rows> rows,
+void IndexParts::OnRead(uint64_t pass, int64_t part, uint64_t load, absl::StatusOr<Rows> rows,
                         const Reply& reply) {
   loop_->AssertOnLoop();
-  const auto held = parts_.find(part);
-  const bool wanted = held != parts_.end() && held->second.load == load;
+  const auto of = passes_.find(pass);
+  Held* held = nullptr;
+  if (of != passes_.end()) {
+    const auto it = of->second.parts.find(part);
+    if (it != of->second.parts.end() && it->second.load == load) held = &it->second;
+  }
   if (!rows.ok()) {
-    if (wanted) parts_.erase(held);
+    if (held != nullptr) of->second.parts.erase(part);
     Answer(reply, rows.status());
     return;
   }
   proto::PartIndexed found;
   found.set_end((*rows)->end());
   found.set_rows((*rows)->rows());
-  if (wanted) held->second.rows = *std::move(rows);
+  if (held != nullptr) held->rows = *std::move(rows);
   Answer(reply, std::move(found));
 }
 
-void IndexParts::AddUp(const proto::IndexPart& request, Reply reply) {
-  const auto held = parts_.find(request.part());
+void IndexParts::AddUp(Pass* pass, const proto::IndexPart& request, Reply reply) {
+  std::map<int64_t, Held>& parts = pass->parts;
+  const auto held = parts.find(request.part());
   auto token = tasks_->Start();
-  if (held == parts_.end() || held->second.rows == nullptr || !token) {
+  if (held == parts.end() || held->second.rows == nullptr || !token) {
     Answer(reply, absl::NotFoundError(absl::StrCat("part ", request.part(), " is not here")));
     return;
   }
   Rows rows = std::move(held->second.rows);
-  parts_.erase(held);
+  parts.erase(held);
   env_->pool()->Schedule([this, rows = std::move(rows), before = request.before(),
                           reply = std::move(reply), token = std::move(token)] {
     proto::PartIndexed found;

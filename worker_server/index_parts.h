@@ -1,6 +1,7 @@
-// The parts of a data set's files that this worker reads while the coordinator makes the index:
+// The parts of data sets' files that this worker reads while the coordinator makes their indexes:
 // those that are being read, and those whose rows are kept until the coordinator knows what is in
-// front of them.
+// front of them. Several strategies may create data sets at the same time, each in a pass of its
+// own.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,12 @@ class IndexParts {
   IndexParts(env::Env* env, env::EventLoop* loop, cluster::PendingTasks* tasks,
              const cluster::DaemonOptions* options);
 
-  // See proto::IndexPart. Rows are read on the pool.
+  // See proto::IndexPart. Rows are read on the pool. Of more passes than kMostPasses the one that
+  // has asked for nothing longest is forgotten; it reads its parts again.
+  static constexpr size_t kMostPasses = 64;
   void Handle(const proto::IndexPart& request, Reply reply);
-  // The session is over: nothing is kept, and what is being read ends soon.
+  // The session is over, or its coordinator has given up what it asked for: nothing is kept, and
+  // what is being read ends soon.
   void Clear();
 
  private:
@@ -38,11 +42,19 @@ class IndexParts {
     uint64_t load = 0;  // the last one of this part: results of others are dropped
     Rows rows;          // null while they are being read
   };
+  struct Pass {
+    uint64_t asked = 0;  // the last request, by number
+    std::shared_ptr<data::PartFiles> shared = std::make_shared<data::PartFiles>();
+    std::map<int64_t, Held> parts;
+  };
 
-  void CountText(proto::TextRange range, Reply reply);
-  void Read(const proto::IndexPart& request, Reply reply);
-  void OnRead(int64_t part, uint64_t load, absl::StatusOr<Rows> rows, const Reply& reply);
-  void AddUp(const proto::IndexPart& request, Reply reply);
+  Pass* PassOf(uint64_t number);
+  void Forget(uint64_t pass);
+  void CountText(const Pass& pass, proto::TextRange range, Reply reply);
+  void Read(Pass* pass, const proto::IndexPart& request, Reply reply);
+  void OnRead(uint64_t pass, int64_t part, uint64_t load, absl::StatusOr<Rows> rows,
+              const Reply& reply);
+  void AddUp(Pass* pass, const proto::IndexPart& request, Reply reply);
   absl::Status Named(const absl::Status& status) const;
   void Answer(const Reply& reply, absl::StatusOr<proto::PartIndexed> found) const;
 
@@ -50,10 +62,8 @@ class IndexParts {
   env::EventLoop* const loop_;
   cluster::PendingTasks* const tasks_;
   const cluster::DaemonOptions& options_;
-  uint64_t pass_ = 0;
-  std::shared_ptr<data::PartFiles> shared_;
-  std::map<int64_t, Held> parts_;
-  uint64_t last_load_ = 0;
+  std::map<uint64_t, Pass> passes_;  // by number
+  uint64_t requests_ = 0, last_load_ = 0;
 };
 
 }  // namespace coxswain::worker

@@ -90,6 +90,7 @@ void WorkerService::OnSessionStart(Peer* coordinator) {
   loop()->AssertOnLoop();
   // One that comes back has given up what it sent over its old connection.
   CancelRunning();
+  index_parts_.Clear();
   ForEachWaiting([](auto* waiting) { waiting->clear(); });
   coordinator_ = coordinator->connection;
 }

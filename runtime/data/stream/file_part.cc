@@ -17,6 +17,7 @@
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/index_draft.h"
 #include "runtime/data/stream/index_tally.h"
+#include "runtime/data/stream/part_answers.h"
 
 namespace coxswain::data {
 namespace {
@@ -215,7 +216,7 @@ absl::Status FilePart::ExplainText(const env::RandomAccessFile& file, const absl
 }
 
 absl::Status FilePart::TakeBlock(const proto::IndexedBlock& block) {
-  if (shared_.stopped()) return absl::CancelledError("the index is not wanted any more");
+  if (shared_.stopped()) return NotWanted();
   for (size_t i = 0; i < texts_.size(); ++i) texts_[i] = table_.features[i].texts.size();
   logged_ = log_.size();
   if (tally_ == nullptr) {

@@ -130,14 +130,9 @@ class IndexPass {
   bool own_files_over_ = false;
 };
 
-// Workers forget what is left.
 IndexPass::~IndexPass() {
   for (size_t i = 0; i < workers_.size(); ++i) {
-    if (!workers_[i].asked) continue;
-    proto::IndexPart request;
-    request.set_first_open(std::numeric_limits<int64_t>::max());
-    readers_.Ask(static_cast<int>(i), std::move(request),
-                 [](const absl::StatusOr<proto::PartIndexed>&) {});
+    if (workers_[i].asked) EndPass(&readers_, static_cast<int>(i));
   }
 }
 
@@ -429,6 +424,12 @@ absl::Status IndexPass::Run() {
 }
 
 }  // namespace
+
+void EndPass(PartReaders* readers, int worker) {
+  proto::IndexPart request;
+  request.set_first_open(std::numeric_limits<int64_t>::max());
+  readers->Ask(worker, std::move(request), [](const absl::StatusOr<proto::PartIndexed>&) {});
+}
 
 absl::Status ReadByWorkers(const DatasetSpec& spec, const IndexOptions& options,
                            IndexDraft* draft) {

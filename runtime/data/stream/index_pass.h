@@ -28,6 +28,9 @@ class PartReaders {
   virtual void Ask(int worker, proto::IndexPart request, Done done) = 0;
 };
 
+// The pass is over for this worker: it forgets what is left.
+void EndPass(PartReaders* readers, int worker);
+
 // Reads the rows of a checked spec by the workers of `options` into `draft`, which goes by the same
 // spec and options. Errors: as BuildIndexOnWorkers.
 absl::Status ReadByWorkers(const proto::DatasetSpec& spec, const IndexOptions& options,

@@ -11,4 +11,9 @@ bool IsWorkerLost(const absl::Status& status) {
           detail->cause == ErrorCause::kTerminated || detail->cause == ErrorCause::kCancelled);
 }
 
+absl::Status NotWanted() {
+  return WithDetail(absl::CancelledError("the index is not wanted any more"),
+                    {ErrorCause::kCancelled, false, "", 0});
+}
+
 }  // namespace coxswain::data

@@ -15,6 +15,8 @@ namespace coxswain::data {
 
 // Whether the worker, not its files, is why there is no answer.
 bool IsWorkerLost(const absl::Status& status);
+// Of a part that was not read to its end because the worker was told to stop: IsWorkerLost.
+absl::Status NotWanted();
 
 struct PartAnswer {
   uint64_t ask = 0;  // the number of the request

@@ -40,6 +40,7 @@ constexpr absl::Duration kRetry = absl::Milliseconds(500);
 class PlacePass {
  public:
   PlacePass(const DatasetSpec& spec, const IndexOptions& options, DatasetIndex* index);
+  ~PlacePass();
   absl::Status Run();
 
  private:
@@ -55,6 +56,7 @@ class PlacePass {
   struct Worker {
     size_t ranges = 0;
     bool there = true, usable = true;
+    bool asked = false;  // at all
   };
 
   void Plan(int64_t range_bytes);
@@ -92,6 +94,12 @@ PlacePass::PlacePass(const DatasetSpec& spec, const IndexOptions& options, Datas
   Plan(std::max(options.part_bytes, kTextOfVocabulary * words));
   if (options.workers != nullptr) {
     workers_.resize(static_cast<size_t>(std::max(0, options.workers->count())));
+  }
+}
+
+PlacePass::~PlacePass() {
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    if (workers_[w].asked) EndPass(options_.workers, static_cast<int>(w));
   }
 }
 
@@ -145,6 +153,7 @@ void PlacePass::Ask(int worker, Range* range) {
   range->worker = worker;
   range->ask = ++last_ask_;
   ++workers_[static_cast<size_t>(worker)].ranges;
+  workers_[static_cast<size_t>(worker)].asked = true;
   proto::IndexPart request;
   *request.mutable_text() = RequestOf(*range);
   options_.workers->Ask(

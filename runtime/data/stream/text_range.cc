@@ -11,6 +11,7 @@
 #include "runtime/data/data_format.h"
 #include "runtime/data/input_file.h"
 #include "runtime/data/stream/file_identity.h"
+#include "runtime/data/stream/part_answers.h"
 #include "runtime/data/stream/text_block.h"
 #include "runtime/data/text_reader.h"
 #include "runtime/data/vocabulary.h"
@@ -96,7 +97,7 @@ void PlaceCounter::Fill(const TextBlockMaker& made, IndexedBlock* block) {
 }
 
 absl::Status PlaceCounter::TakeBlock(WordScanner* words, absl::string_view* word, bool* found) {
-  if (stopped_ && stopped_()) return absl::CancelledError("the index is not wanted any more");
+  if (stopped_ && stopped_()) return NotWanted();
   IndexedBlock* const block = places_.mutable_blocks(next_);
   TextBlockMaker made(block->first_row());
   for (int64_t i = 0; i < block->rows(); ++i) {

@@ -2,6 +2,7 @@
 #include "worker_server/index_parts.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <string>
 
 #include "runtime/data/stream/file_identity.h"
@@ -15,11 +16,11 @@ namespace {
 using namespace testing;
 using Catch::Matchers::Contains;
 
-// Part `part` of pass 7: all rows of the file.
-proto::ControlRequest Read(int64_t part, const std::string& path) {
+// Part `part` of a pass: all rows of the file.
+proto::ControlRequest Read(int64_t part, const std::string& path, uint64_t pass = 7) {
   proto::ControlRequest request;
   proto::IndexPart* const index = request.mutable_index_part();
-  index->set_pass(7);
+  index->set_pass(pass);
   index->set_part(part);
   proto::DatasetSpec* const spec = index->mutable_read()->mutable_spec();
   *spec = CsvSpec(path);
@@ -29,10 +30,10 @@ proto::ControlRequest Read(int64_t part, const std::string& path) {
 }
 
 // Rows and their hash that are in front of it.
-proto::ControlRequest AddUp(int64_t part, int64_t rows = 0) {
+proto::ControlRequest AddUp(int64_t part, int64_t rows = 0, uint64_t pass = 7) {
   proto::ControlRequest request;
   proto::IndexPart* const index = request.mutable_index_part();
-  index->set_pass(7);
+  index->set_pass(pass);
   index->set_part(part);
   index->mutable_before()->set_rows(rows);
   for (int lane = 0; lane < 4; ++lane) index->mutable_before()->add_chain(1);
@@ -65,20 +66,66 @@ TEST_CASE("a worker reads a part, adds it up when it is told what is in front, a
   CHECK(absl::IsNotFound(w.StatusOf(AddUp(3))));
 }
 
-TEST_CASE("a worker forgets parts that are over, and those of another pass", "[worker]") {
+// Parts of the pass below this one are over.
+proto::ControlRequest Over(uint64_t pass, int64_t first_open) {
+  proto::ControlRequest request;
+  request.mutable_index_part()->set_pass(pass);
+  request.mutable_index_part()->set_first_open(first_open);
+  return request;
+}
+constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
+
+TEST_CASE("a worker forgets parts that are over, and those of a pass that is", "[worker]") {
   const OneWorker w;
   const DataFiles files;
   const std::string path = files.Write("a.csv", "x\n1\n");
   for (const int64_t part : {1, 2, 3}) REQUIRE(w.StatusOf(Read(part, path)).ok());
-  proto::ControlRequest over;
-  over.mutable_index_part()->set_pass(7);
-  over.mutable_index_part()->set_first_open(2);
-  CHECK(w.StatusOf(over).ok());
+  CHECK(w.StatusOf(Over(7, 2)).ok());
   CHECK(absl::IsNotFound(w.StatusOf(AddUp(1))));
   CHECK(w.StatusOf(AddUp(2)).ok());
-  over.mutable_index_part()->set_pass(8);
-  CHECK(w.StatusOf(over).ok());
+  CHECK(w.StatusOf(Over(7, kAll)).ok());
   CHECK(absl::IsNotFound(w.StatusOf(AddUp(3))));
+}
+
+TEST_CASE("passes at the same time have their own parts at a worker, until each is over",
+          "[worker]") {
+  const OneWorker w;
+  const DataFiles files;
+  const std::string one = files.Write("a.csv", "x\n1\n"), two = files.Write("b.csv", "x\n1\n2\n");
+  const auto rows = [&](uint64_t pass) {
+    return w.coordinator->Request(AddUp(1, 0, pass)).part_indexed().sums().after().rows();
+  };
+  REQUIRE(w.StatusOf(Read(1, one, 7)).ok());
+  REQUIRE(w.StatusOf(Read(1, two, 8)).ok());
+  CHECK(rows(7) == 1);
+  REQUIRE(w.StatusOf(Read(2, one, 7)).ok());
+  CHECK(w.StatusOf(Over(7, kAll)).ok());
+  CHECK(rows(8) == 2);
+  CHECK(absl::IsNotFound(w.StatusOf(AddUp(2, 0, 7))));
+}
+
+TEST_CASE("of more passes than a worker keeps it forgets the one that asked for nothing longest",
+          "[worker]") {
+  const OneWorker w;
+  const DataFiles files;
+  const std::string path = files.Write("a.csv", "x\n1\n");
+  constexpr uint64_t kMost = IndexParts::kMostPasses;
+  for (uint64_t pass = 1; pass <= kMost; ++pass) REQUIRE(w.StatusOf(Read(1, path, pass)).ok());
+  REQUIRE(w.StatusOf(Read(2, path, 1)).ok());
+  REQUIRE(w.StatusOf(Read(1, path, kMost + 1)).ok());
+  CHECK(absl::IsNotFound(w.StatusOf(AddUp(1, 0, 2))));
+  CHECK(w.StatusOf(AddUp(1, 0, 1)).ok());
+  CHECK(w.StatusOf(AddUp(1, 0, kMost + 1)).ok());
+}
+
+// What ends a pass does not reach a worker that is cut off.
+TEST_CASE("a worker forgets the parts of a coordinator that connects again", "[worker]") {
+  const OneWorker w;
+  const DataFiles files;
+  REQUIRE(w.StatusOf(Read(1, files.Write("a.csv", "x\n1\n"))).ok());
+  FakeCoordinator again(w.transport.get(), "worker", OneWorker::kEpoch);
+  const proto::ControlReply reply = again.Request(AddUp(1));
+  CHECK(absl::IsNotFound(cluster::FromProto(reply.status())));
 }
 
 TEST_CASE("what a worker cannot read of a part is an error with the file and the worker",
