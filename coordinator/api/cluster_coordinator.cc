@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/api/coordinator_state.h"
+#include "coordinator/api/read_as_one.h"
 #include "coordinator/api/remote_function_state.h"
 #include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/controller.h"
@@ -62,7 +63,8 @@ ClusterCoordinator::ClusterCoordinator(const ParameterServerStrategy& strategy,
 
 ClusterCoordinator::~ClusterCoordinator() {
   Cancel();
-  Join().IgnoreError();
+  JoinScheduled().IgnoreError();
+  shared_->DropAlarm(cluster_.controller());
 }
 
 void ClusterCoordinator::set_observer(Observer observer) {
@@ -332,6 +334,12 @@ void ClusterCoordinator::Launch(core::ClosureSpec spec, Tell done, const RemoteV
 }
 
 absl::Status ClusterCoordinator::Join() {
+  absl::Status status = JoinScheduled();
+  status.Update(AwaitRerun(cluster_).status());
+  return status;
+}
+
+absl::Status ClusterCoordinator::JoinScheduled() {
   absl::MutexLock lock(&shared_->mu);
   AwaitAloud(&shared_->mu, absl::Condition(&Shared::Idle, shared_.get()), [&](absl::Duration t) {
     int64_t pending;

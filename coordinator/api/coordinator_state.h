@@ -10,10 +10,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "coordinator/api/remote_value.h"
 #include "coordinator/api/wait_reporter.h"
 #include "coordinator/core/closure.h"
 #include "coxswain/cluster_coordinator.h"
+#include "runtime/env/event_loop.h"
 
 namespace coxswain {
 
@@ -40,7 +42,15 @@ struct ClusterCoordinator::Shared {
   bool joined ABSL_GUARDED_BY(mu) = false;  // `errors` were summed up
   std::atomic<uint64_t> accumulations{0};
   Observer observer;  // set before the first closure
-  std::set<std::shared_ptr<Waiting>> waiting ABSL_GUARDED_BY(mu);
+  // Closures that wait for arguments, by deadline.
+  std::set<std::pair<absl::Duration, std::shared_ptr<Waiting>>> waiting ABSL_GUARDED_BY(mu);
+  // One for all, which rings at the first deadline or before: a timer for each would stay until
+  // then, with what it holds, however early its closure is over.
+  struct Alarm {
+    absl::Duration rings = absl::InfiniteDuration();
+    env::EventLoop::TimerId timer = 0;
+  };
+  Alarm alarm ABSL_GUARDED_BY(mu);
 
   struct Room {
     Shared* shared;
@@ -71,11 +81,14 @@ struct ClusterCoordinator::Shared {
   }
   // Takes note of an error. True: everything else is to be cancelled.
   bool Failed(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu);
-  // It no longer waits.
-  void Forget(const std::shared_ptr<Waiting>& one) ABSL_LOCKS_EXCLUDED(mu) {
-    absl::MutexLock lock(&mu);
-    waiting.erase(one);
-  }
+  // It waits from now on; it no longer does.
+  void Remember(const std::shared_ptr<Waiting>& one) ABSL_LOCKS_EXCLUDED(mu);
+  void Forget(const std::shared_ptr<Waiting>& one) ABSL_LOCKS_EXCLUDED(mu);
+  static void SetAlarm(const std::shared_ptr<Shared>& shared, core::Controller* controller);
+  void DropAlarm(core::Controller* controller) ABSL_LOCKS_EXCLUDED(mu);
+  // Ends those whose deadlines are over, and sets the alarm for the others.
+  static void Ring(const std::shared_ptr<Shared>& shared, core::Controller* controller,
+                   absl::Duration rings);
   // Tells it so, on the cluster's loop, unless it is done.
   void Fail(const std::shared_ptr<Waiting>& one, absl::Status status) ABSL_LOCKS_EXCLUDED(mu);
   // All of the owner's closures.
@@ -88,6 +101,13 @@ struct ClusterCoordinator::Shared {
 //
 // Thread model: thread-safe.
 struct ClusterCoordinator::Waiting {
+  explicit Waiting(absl::Duration end) : deadline(end) {}
+  // Another one of its arguments is there.
+  static void OnArgument(const std::shared_ptr<Waiting>& one);
+  // Arguments are asked no more to say when they are there.
+  void LetGo() ABSL_LOCKS_EXCLUDED(mu);
+
+  const absl::Duration deadline;  // on the cluster's clock
   ClusterCoordinator* coordinator = nullptr;
   RemoteFunction function;
   std::vector<ClosureArgument> arguments;
@@ -99,6 +119,8 @@ struct ClusterCoordinator::Waiting {
   bool launching ABSL_GUARDED_BY(mu) = false;  // all are there
   absl::Status unwanted ABSL_GUARDED_BY(mu);   // since then
   bool done ABSL_GUARDED_BY(mu) = false;       // launched or told
+  // What its arguments call, see WhenReady.
+  std::vector<std::pair<std::shared_ptr<RemoteValue::State>, uint64_t>> calls ABSL_GUARDED_BY(mu);
 };
 
 }  // namespace coxswain

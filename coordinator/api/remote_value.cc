@@ -11,7 +11,7 @@
 namespace coxswain {
 
 void RemoteValue::State::Set(absl::StatusOr<std::vector<Tensor>> value) {
-  std::vector<std::function<void()>> calls;
+  std::map<uint64_t, std::function<void()>> calls;
   std::function<void()> dropped;
   {
     absl::MutexLock lock(&mu);
@@ -20,18 +20,24 @@ void RemoteValue::State::Set(absl::StatusOr<std::vector<Tensor>> value) {
     calls.swap(when_ready);
     dropped.swap(stop_waiting);
   }
-  for (const auto& call : calls) call();
+  for (const auto& [number, call] : calls) call();
 }
 
-void RemoteValue::State::WhenReady(std::function<void()> call) {
+uint64_t RemoteValue::State::WhenReady(std::function<void()> call) {
   {
     absl::MutexLock lock(&mu);
     if (!ready) {
-      when_ready.push_back(std::move(call));
-      return;
+      when_ready.emplace(++last_call, std::move(call));
+      return last_call;
     }
   }
   call();
+  return 0;
+}
+
+void RemoteValue::State::DropCall(uint64_t call) {
+  absl::MutexLock lock(&mu);
+  when_ready.erase(call);
 }
 
 bool RemoteValue::Ready() const {

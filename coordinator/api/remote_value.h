@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -35,8 +37,10 @@ struct RemoteValue::State {
 
   // The closure is over.
   void Set(absl::StatusOr<std::vector<Tensor>> value) ABSL_LOCKS_EXCLUDED(mu);
-  // Calls it when that is so, at once if it is.
-  void WhenReady(std::function<void()> call) ABSL_LOCKS_EXCLUDED(mu);
+  // Calls it when that is so, at once if it is. Returns its number, for DropCall.
+  uint64_t WhenReady(std::function<void()> call) ABSL_LOCKS_EXCLUDED(mu);
+  // Nothing where it was called.
+  void DropCall(uint64_t call) ABSL_LOCKS_EXCLUDED(mu);
   // Whether it was the program that did not want it any more.
   bool CancelledByProgram() ABSL_LOCKS_EXCLUDED(mu) {
     absl::MutexLock lock(&mu);
@@ -50,7 +54,8 @@ struct RemoteValue::State {
   bool ready ABSL_GUARDED_BY(mu) = false;
   bool cancelled ABSL_GUARDED_BY(mu) = false;
   absl::StatusOr<std::vector<Tensor>> results ABSL_GUARDED_BY(mu) = absl::UnknownError("not ready");
-  std::vector<std::function<void()>> when_ready ABSL_GUARDED_BY(mu);
+  std::map<uint64_t, std::function<void()>> when_ready ABSL_GUARDED_BY(mu);
+  uint64_t last_call ABSL_GUARDED_BY(mu) = 0;
   // Of one that waits for its arguments: ends it.
   std::function<void()> stop_waiting ABSL_GUARDED_BY(mu);
 };

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/api/read_as_one.h"
 #include "coordinator/api/slot_rows.h"
 #include "coordinator/api/strategy_state.h"
 #include "coordinator/api/wait.h"
@@ -36,6 +37,17 @@ int64_t ChunkRows(const VariableInfo& info) {
 }
 
 int SlotOf(Values values) { return values == Values::kAverages ? cluster::kAverages : 0; }
+
+absl::StatusOr<core::Controller::IdsRead> ReadPlaces(const Cluster& cluster,
+                                                     const VariableInfo& info, int shard,
+                                                     int64_t begin, int64_t count, Values values) {
+  const ShardId id = info.shards[static_cast<size_t>(shard)].id();
+  return WaitForValue<core::Controller::IdsRead>(
+      [&](auto done) {
+        cluster.controller()->ReadIds(id, begin, count, SlotOf(values), std::move(done));
+      },
+      RowsOf(cluster, info));
+}
 
 absl::Status NoWhole(const VariableInfo& info) {
   return absl::InvalidArgumentError(
@@ -80,14 +92,8 @@ absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int s
 absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::ReadIds(
     const VariableInfo& info, int shard, int64_t begin, int64_t count, Values values) {
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
-  const proto::ShardSpec& spec = info.shards[shard];
-  ASSIGN_OR_RETURN(core::Controller::IdsRead read, WaitForValue<core::Controller::IdsRead>(
-                                                       [&](auto done) {
-                                                         state_->cluster.controller()->ReadIds(
-                                                             spec.id(), begin, count,
-                                                             SlotOf(values), std::move(done));
-                                                       },
-                                                       RowsOf(state_->cluster, info)));
+  ASSIGN_OR_RETURN(core::Controller::IdsRead read,
+                   ReadPlaces(state_->cluster, info, shard, begin, count, values));
   return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 
@@ -98,11 +104,20 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
     return absl::OutOfRangeError(
         absl::StrCat("variable '", table.name(), "': all of its ids have been read"));
   }
-  ASSIGN_OR_RETURN(IdsAndRows read,
-                   ReadIds(table.info(), cursor->shard, cursor->place, count, values));
+  RETURN_IF_ERROR(state_->CheckShard(table.info(), cursor->shard));
+  ASSIGN_OR_RETURN(
+      core::Controller::IdsRead read,
+      ReadPlaces(state_->cluster, table.info(), cursor->shard, cursor->place, count, values));
+  const uint64_t generation = read.generation.number();
+  if (cursor->generation.value_or(generation) != generation) {
+    return absl::AbortedError(absl::StrCat(
+        "variable '", table.name(), "': shards went back to a checkpoint, or moved, since the ",
+        "cursor's first ids were read; begin with another cursor"));
+  }
+  cursor->generation = generation;
   cursor->place = read.next;
   if (read.next == 0) ++cursor->shard;
-  return read;
+  return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
 }
 
 absl::Status ParameterServerStrategy::WriteIds(const VariableInfo& info, const Tensor& ids,
@@ -141,14 +156,11 @@ absl::Status ParameterServerStrategy::RemoveIds(const VariableInfo& info) {
 
 namespace {
 
-absl::StatusOr<Tensor> ReadAll(ParameterServerStrategy* strategy, const VariableInfo& info,
-                               Values values) {
-  RETURN_IF_ERROR(CheckStrategy(info, strategy->number()));
-  if (info.hash()) return NoWhole(info);
-  ASSIGN_OR_RETURN(Tensor value, AllocateTensor(info.dtype, info.shape));
+absl::Status ReadInto(ParameterServerStrategy* strategy, const VariableInfo& info, Values values,
+                      Tensor* value) {
   const size_t row_bytes = static_cast<size_t>(RowBytes(info));
   const int64_t chunk = ChunkRows(info);
-  char* out = static_cast<char*>(value.mutable_raw());
+  char* out = static_cast<char*>(value->mutable_raw());
   for (size_t s = 0; s < info.shards.size(); ++s) {
     const proto::ShardSpec& shard = info.shards[s];
     for (int64_t begin = 0; begin < shard.rows(); begin += chunk) {
@@ -167,6 +179,19 @@ absl::StatusOr<Tensor> ReadAll(ParameterServerStrategy* strategy, const Variable
       }
     }
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> ReadAll(ParameterServerStrategy* strategy, const VariableInfo& info,
+                               Values values) {
+  RETURN_IF_ERROR(CheckStrategy(info, strategy->number()));
+  if (info.hash()) return NoWhole(info);
+  ASSIGN_OR_RETURN(Tensor value, AllocateTensor(info.dtype, info.shape));
+  const auto read = [&] { return ReadInto(strategy, info, values, &value); };
+  const bool at_once = info.shards.size() == 1 && info.shards[0].rows() <= ChunkRows(info);
+  RETURN_IF_ERROR(
+      at_once ? read()
+              : ReadAsOne(strategy->cluster(), absl::StrCat("variable '", info.name, "'"), read));
   return info.dtype == DType::kBF16 ? Widened(value) : value;
 }
 

@@ -45,6 +45,57 @@ bool ClusterCoordinator::Shared::Failed(const absl::Status& status) {
   return true;
 }
 
+void ClusterCoordinator::Shared::Remember(const std::shared_ptr<Waiting>& one) {
+  absl::MutexLock lock(&mu);
+  waiting.insert({one->deadline, one});
+}
+
+void ClusterCoordinator::Shared::Forget(const std::shared_ptr<Waiting>& one) {
+  absl::MutexLock lock(&mu);
+  waiting.erase({one->deadline, one});
+}
+
+void ClusterCoordinator::Shared::SetAlarm(const std::shared_ptr<Shared>& shared,
+                                          core::Controller* controller) {
+  const std::weak_ptr<Shared> weak = shared;
+  absl::MutexLock lock(&shared->mu);
+  if (shared->waiting.empty()) return;
+  const absl::Duration next = shared->waiting.begin()->first;
+  if (next >= shared->alarm.rings) return;
+  controller->DropCall(shared->alarm.timer);
+  // Not at once: this thread has the lock.
+  const absl::Duration time = std::max(next - controller->env()->Monotonic(), absl::Nanoseconds(1));
+  shared->alarm = {next, controller->CallAfter(time, [weak, controller, next] {
+                     if (const auto there = weak.lock()) Ring(there, controller, next);
+                   })};
+}
+
+void ClusterCoordinator::Shared::DropAlarm(core::Controller* controller) {
+  absl::MutexLock lock(&mu);
+  controller->DropCall(std::exchange(alarm, Alarm{}).timer);
+}
+
+void ClusterCoordinator::Shared::Ring(const std::shared_ptr<Shared>& shared,
+                                      core::Controller* controller, absl::Duration rings) {
+  const absl::Duration now = controller->env()->Monotonic();
+  std::vector<std::shared_ptr<Waiting>> late;
+  {
+    absl::MutexLock lock(&shared->mu);
+    if (shared->alarm.rings != rings) return;  // it was dropped just now
+    shared->alarm = {};
+    for (const auto& [deadline, one] : shared->waiting) {
+      if (deadline > now) break;
+      late.push_back(one);
+    }
+  }
+  for (const std::shared_ptr<Waiting>& one : late) {
+    shared->Fail(
+        one, WithDetail(absl::DeadlineExceededError("its arguments were not there by its deadline"),
+                        {ErrorCause::kCancelled, false, "", 0}));
+  }
+  SetAlarm(shared, controller);
+}
+
 // The loop may run what is posted at once, in this thread: so no lock is held then. Of closures
 // that wait for one another the loop runs each in a turn of its own, however long the chain.
 void ClusterCoordinator::Shared::Fail(const std::shared_ptr<Waiting>& one, absl::Status status) {
@@ -59,17 +110,18 @@ void ClusterCoordinator::Shared::Fail(const std::shared_ptr<Waiting>& one, absl:
     one->done = true;
   }
   Forget(one);
-  one->coordinator->cluster_.controller()->CallAfter(
-      absl::ZeroDuration(), [one, status = std::move(status)] { one->tell(status); });
+  one->LetGo();
+  one->coordinator->cluster_.controller()->Call(
+      [one, status = std::move(status)] { one->tell(status); });
 }
 
 void ClusterCoordinator::Shared::CancelAll(core::Controller* controller, uint64_t owner) {
-  std::set<std::shared_ptr<Waiting>> all;
+  std::set<std::pair<absl::Duration, std::shared_ptr<Waiting>>> all;
   {
     absl::MutexLock lock(&mu);
     all = waiting;
   }
-  for (const std::shared_ptr<Waiting>& one : all) {
+  for (const auto& [deadline, one] : all) {
     Fail(one, WithDetail(absl::CancelledError("cancelled before its arguments were there"),
                          {ErrorCause::kCancelled, false, "", 0}));
   }
@@ -94,11 +146,11 @@ RemoteValue ClusterCoordinator::ScheduleLater(const RemoteFunction& function,
     value.state_->Set(Shared::NotQueued());
     return value;
   }
-  auto one = std::make_shared<Waiting>();
+  auto one = std::make_shared<Waiting>(DeadlineIn(options.deadline));
   one->coordinator = this;
   one->function = function;
   one->spec = SpecOf(function, options.ticket, options.steps, {});
-  one->spec.deadline = DeadlineIn(options.deadline);
+  one->spec.deadline = one->deadline;
   one->value = value;
   one->tell = TellerOf(function, value, &one->spec);
   one->arguments = std::move(options.arguments);
@@ -106,44 +158,56 @@ RemoteValue ClusterCoordinator::ScheduleLater(const RemoteFunction& function,
     absl::MutexLock lock(&one->mu);
     one->missing = one->arguments.size();
   }
-  {
-    absl::MutexLock lock(&shared_->mu);
-    shared_->waiting.insert(one);
-  }
+  shared_->Remember(one);
   const std::weak_ptr<Waiting> weak = one;
-  const auto end = [weak, shared = shared_](const absl::Status& why) {
-    if (const auto there = weak.lock()) {
-      shared->Fail(there, WithDetail(why, {ErrorCause::kCancelled, false, "", 0}));
-    }
-  };
   {
     absl::MutexLock lock(&value.state_->mu);
-    value.state_->stop_waiting = [end] {
-      end(absl::CancelledError("cancelled before its arguments were there"));
-    };
-  }
-  if (options.deadline != absl::InfiniteDuration()) {
-    cluster_.controller()->CallAfter(std::max(options.deadline, absl::ZeroDuration()), [end] {
-      end(absl::DeadlineExceededError("its arguments were not there by its deadline"));
-    });
-  }
-  for (const ClosureArgument& argument : one->arguments) {
-    const auto is_there = [one] {
-      {
-        absl::MutexLock lock(&one->mu);
-        if (--one->missing > 0 || one->done) return;
-        one->launching = true;  // so that the coordinator is there until LaunchWaiting
+    value.state_->stop_waiting = [weak, shared = shared_] {
+      if (const auto there = weak.lock()) {
+        shared->Fail(there,
+                     WithDetail(absl::CancelledError("cancelled before its arguments were there"),
+                                {ErrorCause::kCancelled, false, "", 0}));
       }
-      one->coordinator->cluster_.controller()->CallAfter(absl::ZeroDuration(),
-                                                         [one] { LaunchWaiting(one); });
     };
-    if (argument.value_.state_ == nullptr) {
-      is_there();
+  }
+  Shared::SetAlarm(shared_, cluster_.controller());
+  std::vector<std::pair<std::shared_ptr<RemoteValue::State>, uint64_t>> calls;
+  for (const ClosureArgument& argument : one->arguments) {
+    const auto is_there = [weak] {
+      if (const auto there = weak.lock()) Waiting::OnArgument(there);
+    };
+    if (const auto& state = argument.value_.state_; state != nullptr) {
+      calls.emplace_back(state, state->WhenReady(is_there));
     } else {
-      argument.value_.state_->WhenReady(is_there);
+      is_there();
     }
   }
+  bool over;
+  {
+    absl::MutexLock lock(&one->mu);
+    one->calls = std::move(calls);
+    over = one->done;
+  }
+  if (over) one->LetGo();
   return value;
+}
+
+void ClusterCoordinator::Waiting::OnArgument(const std::shared_ptr<Waiting>& one) {
+  {
+    absl::MutexLock lock(&one->mu);
+    if (--one->missing > 0 || one->done) return;
+    one->launching = true;  // so that the coordinator is there until LaunchWaiting
+  }
+  one->coordinator->cluster_.controller()->Call([one] { LaunchWaiting(one); });
+}
+
+void ClusterCoordinator::Waiting::LetGo() {
+  std::vector<std::pair<std::shared_ptr<RemoteValue::State>, uint64_t>> dropped;
+  {
+    absl::MutexLock lock(&mu);
+    dropped.swap(calls);
+  }
+  for (const auto& [argument, call] : dropped) argument->DropCall(call);
 }
 
 void ClusterCoordinator::LaunchWaiting(const std::shared_ptr<Waiting>& one) {

@@ -142,8 +142,7 @@ void Controller::FailAll(const absl::Status& status) {
   checkpoints_.Abort(status);
   EndStepPause(status);
   for (const ResultFn& done : closures_.CancelAll()) done(status);
-  auto parked = std::exchange(parked_, {});
-  for (auto& request : parked) request();  // they see life_.failed()
+  Unpark();  // they see life_.failed()
   for (auto& request : checkpoints_.TakePostponed()) request();
   ReleaseWrites();
   for (DoneFn& done : closures_.TakeAwaiting()) done(status);

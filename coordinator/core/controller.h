@@ -117,13 +117,18 @@ class Controller {
   void CancelClosures(uint64_t owner);
   // The same of one; nothing where it is over, or of a synchronous step that has begun.
   void CancelClosure(ClosureNumber number);
-  // Calls it on the loop, after this time; not when this is gone.
-  void CallAfter(absl::Duration delay, std::function<void()> call);
+  // Calls it on the loop, maybe at once; or after a time above 0: not when this is gone, nor once
+  // the call is dropped.
+  void Call(std::function<void()> call);
+  using TimerId = env::EventLoop::TimerId;
+  TimerId CallAfter(absl::Duration delay, std::function<void()> call);
+  void DropCall(TimerId call) { loop_.get()->Cancel(call); }
 
   // Rows of a shard's weights (slot 0) or optimizer slots (1..), wherever the shard is, or what the
-  // constants of runtime/cluster/control.h stand for. They wait while a PS is being recovered, and
-  // are tried again when it is lost meanwhile. Errors: that of the job; Unavailable when the PS was
-  // lost each time of many: it may be this request that kills it.
+  // constants of runtime/cluster/control.h stand for. They wait while a PS is being recovered and
+  // closures run again, so that rows have the updates of all closures that are over, and are tried
+  // again when the PS is lost meanwhile. Errors: that of the job; Unavailable when the PS was lost
+  // each time of many: it may be this request that kills it.
   void ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
                 std::function<void(absl::StatusOr<Tensor>)> done);
   void WriteRows(ShardId shard, int64_t begin, int slot, Tensor rows, DoneFn done);
@@ -131,7 +136,8 @@ class Controller {
   // writes rows by id, and creates rows for ids that have none.
   struct IdsRead {
     Tensor ids, rows;
-    int64_t next = 0;  // where to go on; 0: there are no more
+    int64_t next = 0;           // where to go on; 0: there are no more
+    Generation generation = 0;  // see AwaitRerun
   };
   void ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
                std::function<void(absl::StatusOr<IdsRead>)> done);
@@ -220,6 +226,10 @@ class Controller {
   // again because a PS was lost. Errors: that of a job that failed meanwhile; if no closure can run
   // for RecoveryOptions.cluster_timeout, the job fails.
   void AwaitSettled(DoneFn done);
+  // `done` is called when no closure that was over runs again because a PS was lost, nor will once
+  // that one is back. It gets the generation of the shards, which is another one when they have
+  // gone back to a checkpoint, or moved. Errors: that of a job that failed meanwhile.
+  void AwaitRerun(std::function<void(absl::StatusOr<Generation>)> done);
 
   int num_workers() const { return static_cast<int>(options_.workers.size()); }  // at the start
   int num_ps() const { return static_cast<int>(options_.ps.size()); }
@@ -322,6 +332,7 @@ class Controller {
   void WaitForRoom(const std::set<int>& no_room, const absl::Status& status);
   void DropStale(int ps);
   void ResumeDispatch();
+  void Unpark();
   PlanTable::PsOf PsOf() const;
   void RegisterExpected(PlanId plan, std::shared_ptr<const graph::Function> function,
                         std::vector<proto::ArgumentSource> sources, DatasetId dataset, DoneFn done);
@@ -382,6 +393,8 @@ class Controller {
   };
   void BeginAftermath(uint64_t restore, const RestorePoint& point);
   bool Outdated(const Aftermath& aftermath) const;
+  // Whether shards lack updates of closures that are over.
+  bool UpdatesAreMissing() const;
   void CountLost(const Aftermath& aftermath);
   void RunAgain(Aftermath aftermath);
   void FinishRecovery(const Aftermath& aftermath, const std::string& shards,
@@ -420,7 +433,7 @@ class Controller {
   StepPause step_pause_;
   bool looks_before_recovery_ = false;  // whether another coordinator has had the cluster
   absl::Duration expiry_alarm_ = absl::InfiniteDuration();
-  std::vector<std::function<void()>> parked_;  // requests that wait for recovery
+  std::vector<std::function<void()>> parked_;  // requests that wait for recovery, or reruns
   FailureLog failures_;
   LongWaits waits_;
   absl::Duration most_stall_;  // the longest time in which nothing can run

@@ -49,6 +49,25 @@ bool Controller::Outdated(const Aftermath& aftermath) const {
          !life_.failed().ok();
 }
 
+// Where a PS is lost it is not known yet, but to be expected.
+bool Controller::UpdatesAreMissing() const {
+  if (closures_.rerun_open() > 0) return true;
+  if (options_.recovery.on_ps_loss == PsLossPolicy::kAcceptLoss) return false;
+  return !recovery_.running() && !recovery_.moving() && HasUpdatesToLose();
+}
+
+void Controller::AwaitRerun(std::function<void(absl::StatusOr<Generation>)> done) {
+  loop_.Post([this, done = std::move(done)]() mutable {
+    if (!life_.failed().ok()) {
+      done(life_.failed());
+    } else if (UpdatesAreMissing()) {
+      parked_.push_back([this, done = std::move(done)]() mutable { AwaitRerun(std::move(done)); });
+    } else {
+      done(layout_.generation());
+    }
+  });
+}
+
 void Controller::CountLost(const Aftermath& aftermath) {
   if (Outdated(aftermath)) return;  // another PS is lost: counting starts again later
   const std::optional<int64_t> lost = closures_.CountLost(kCountedPerTurn);

@@ -67,14 +67,10 @@ void Controller::CancelClosure(ClosureNumber number) {
   });
 }
 
-void Controller::CallAfter(absl::Duration delay, std::function<void()> call) {
-  loop_.Post([this, delay, call = std::move(call)]() mutable {
-    if (delay <= absl::ZeroDuration()) {
-      call();
-    } else {
-      loop_.PostAfter(delay, std::move(call));
-    }
-  });
+void Controller::Call(std::function<void()> call) { loop_.Post(std::move(call)); }
+
+Controller::TimerId Controller::CallAfter(absl::Duration delay, std::function<void()> call) {
+  return loop_.PostAfter(delay, std::move(call));
 }
 
 void Controller::EndEarly(ClosureId id, bool expired) {
@@ -155,7 +151,10 @@ void Controller::Resolve(ClosureId id, absl::StatusOr<std::vector<Tensor>> resul
     if (!results.ok()) {
       FailAll(Annotate(results.status(), "run again after a parameter server was lost"));
     }
-    if (closures_.rerun_open() <= 0) ReleaseWrites();
+    if (closures_.rerun_open() <= 0) {
+      ReleaseWrites();
+      Unpark();
+    }
   }
   if (breaks_step && life_.failed().ok()) {
     const auto detail = GetDetail(error);

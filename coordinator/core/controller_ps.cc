@@ -336,11 +336,16 @@ void Controller::ResumeDispatch() {
   for (auto& worker : tasks_.workers()) {
     if (worker->up() && !worker_table_.ready(worker->task())) SetUpWorker(worker->task());
   }
-  auto parked = std::exchange(parked_, {});
-  for (auto& request : parked) request();
+  Unpark();
   Dispatch();
   TellChosen();
   if (!recovery_.ending().empty()) SaveBeforeEnd();
+}
+
+// Each parks again if it still has to wait.
+void Controller::Unpark() {
+  auto parked = std::exchange(parked_, {});
+  for (auto& request : parked) request();
 }
 
 }  // namespace coxswain::core

@@ -56,17 +56,26 @@ void Controller::RequestRows(const proto::ReadRows& read, TaskSession::ResponseF
                              int losses) {
   loop_.Post([this, read, done = std::move(done), losses]() mutable {
     auto send = [this, read, done, losses](int ps) {
+      if (closures_.rerun_open() > 0) {
+        parked_.push_back([=, this] { RequestRows(read, done, losses); });
+        return;
+      }
       proto::ControlRequest request;
       *request.mutable_read_rows() = read;
-      tasks_.ps()[ps]->Request(std::move(request), {}, [=, this](auto response) {
-        if (!response.ok() && IsLost(response.status()) && !life_.ending()) {
-          if (losses + 1 >= kMostLosses) return done(LostAgain(response.status(), read.shard()));
-          // When it is back, unless the job has failed meanwhile.
-          RequestRows(read, done, losses + 1);
-        } else {
-          done(std::move(response));
-        }
-      });
+      tasks_.ps()[ps]->Request(
+          std::move(request), {}, [=, this, at = layout_.generation()](auto response) {
+            const bool lost = !response.ok() && IsLost(response.status()) && !life_.ending();
+            if (lost && losses + 1 >= kMostLosses) {
+              return done(LostAgain(response.status(), read.shard()));
+            }
+            if (lost || (response.ok() && at != layout_.generation())) {
+              // When it is back, unless the job has failed meanwhile. What it sent may be from
+              // after the shard went back.
+              RequestRows(read, done, lost ? losses + 1 : losses);
+            } else {
+              done(std::move(response));
+            }
+          });
     };
     WithShard(read.shard(), std::move(send), [done](absl::Status status) { done(status); });
   });
@@ -88,7 +97,7 @@ void Controller::ReadRows(ShardId shard, int64_t begin, int64_t count, int slot,
 void Controller::ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
                          std::function<void(absl::StatusOr<IdsRead>)> done) {
   RequestRows(RowsRequest(shard, begin, count, slot),
-              [done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
+              [this, done = std::move(done)](absl::StatusOr<TaskSession::Response> response) {
                 if (!response.ok()) {
                   done(response.status());
                   return;
@@ -99,7 +108,8 @@ void Controller::ReadIds(ShardId shard, int64_t begin, int64_t count, int slot,
                 if (!payload.ok()) {
                   done(payload.status());
                 } else {
-                  done(IdsRead{std::move(payload->ids), std::move(payload->rows), rows.next()});
+                  done(IdsRead{std::move(payload->ids), std::move(payload->rows), rows.next(),
+                               layout_.generation()});
                 }
               });
 }

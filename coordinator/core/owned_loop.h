@@ -12,7 +12,8 @@
 
 namespace coxswain::core {
 
-// Thread model: on the loop, except for Post, Poster and the functions that Poster returns.
+// Thread model: on the loop, except for Post, PostAfter, Poster and the functions that Poster
+// returns, before the owner lets go.
 class OwnedLoop {
  public:
   explicit OwnedLoop(std::shared_ptr<env::EventLoop> loop) : loop_(std::move(loop)) {}
@@ -20,8 +21,8 @@ class OwnedLoop {
   const std::shared_ptr<env::EventLoop>& get() const { return loop_; }
   // For the owner, which must exist during the call.
   void Post(env::EventLoop::Task task) const { loop_->Post(std::move(task)); }
-  void PostAfter(absl::Duration delay, std::function<void()> task) const {
-    loop_->PostAfter(delay, WhileOwned(std::move(task)));
+  env::EventLoop::TimerId PostAfter(absl::Duration delay, std::function<void()> task) const {
+    return loop_->PostAfter(delay, WhileOwned(std::move(task)));
   }
   // Returns a function that posts the task, for callers that may outlive the owner and the loop. It
   // may be called on any thread.

@@ -18,7 +18,7 @@ inline absl::Status JoinUnlessStopped(ClusterCoordinator* coordinator,
   while (!coordinator->Done(kLook)) {
     if (!stopped()) continue;
     coordinator->Cancel();
-    coordinator->Join().IgnoreError();
+    coordinator->JoinScheduled().IgnoreError();
     return absl::CancelledError("interrupted");
   }
   return coordinator->Join();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "coordinator/api/read_as_one.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/copy_rows.h"
@@ -90,8 +91,11 @@ std::vector<std::string> WithoutVariables(const std::vector<std::string>& names,
 absl::Status WriteModel(ParameterServerStrategy* strategy, const data::Dataset& data,
                         const job::JobSpec& job, const SavedModelInfo& info, env::FileSystem* files,
                         const std::string& directory) {
-  ASSIGN_OR_RETURN(nlohmann::ordered_json variables,
-                   WriteVariables(strategy, data, job, info.slots, files, directory));
+  nlohmann::ordered_json variables;
+  RETURN_IF_ERROR(ReadAsOne(strategy->cluster(), "the model", [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(variables, WriteVariables(strategy, data, job, info.slots, files, directory));
+    return absl::OkStatus();
+  }));
   RETURN_IF_ERROR(WriteInputFiles(data, job, info, files, directory));
   RETURN_IF_ERROR(WriteSideTables(data, job.dataset, /*version=*/"", files, directory));
   nlohmann::ordered_json manifest = ManifestOf(job, info, kSavedModel);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "coordinator/api/read_as_one.h"
 #include "coordinator/api/variable_info.h"
 #include "coxswain/optimizers.h"
 #include "runtime/base/status.h"
@@ -105,7 +106,14 @@ absl::StatusOr<Visitation> CheckVisits(ParameterServerStrategy* strategy,
   const auto info = std::find_if(all.begin(), all.end(),
                                  [](const auto& variable) { return variable->name == kVisits; });
   if (info == all.end()) return absl::NotFoundError("visits were not counted");
-  if (dataset.options().spec.followed()) return CheckOnce(strategy, **info, trained);
+  if (dataset.options().spec.followed()) {
+    absl::StatusOr<Visitation> once;
+    RETURN_IF_ERROR(ReadAsOne(strategy->cluster(), "the visits", [&] {
+      once = CheckOnce(strategy, **info, trained);
+      return once.status();
+    }));
+    return once;
+  }
   ASSIGN_OR_RETURN(const Tensor counted, strategy->Read(EmbeddingTable(*info)));
   Visitation result;
   result.examples = dataset.data().num_examples(Part::kTraining);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "coordinator/api/read_as_one.h"
 #include "coordinator/api/variable_info.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/saved_reader.h"
@@ -84,13 +85,15 @@ absl::StatusOr<std::string> BestValues::Keep(int64_t steps) {
 }
 
 absl::Status BestValues::KeepInMemory() {
-  values_.clear();
-  for (const auto& info : strategy_->variables()) {
-    if (model::IsInternal(*info)) continue;
-    ASSIGN_OR_RETURN(Value value, Read(info));
-    values_.push_back(std::move(value));
-  }
-  return absl::OkStatus();
+  return ReadAsOne(strategy_->cluster(), "the model", [this]() -> absl::Status {
+    values_.clear();
+    for (const auto& info : strategy_->variables()) {
+      if (model::IsInternal(*info)) continue;
+      ASSIGN_OR_RETURN(Value value, Read(info));
+      values_.push_back(std::move(value));
+    }
+    return absl::OkStatus();
+  });
 }
 
 // Whatever was written since the one that Keep asked for has the same values: nothing trains. One

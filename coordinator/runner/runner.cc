@@ -653,7 +653,7 @@ int64_t JobRunner::UpdatesOf(int64_t steps) const {
 }
 
 absl::Status JobRunner::JoinTraining(ClusterCoordinator* coordinator) {
-  absl::Status joined = coordinator->Join();
+  absl::Status joined = coordinator->JoinScheduled();  // who reads the model waits by itself
   RETURN_IF_ERROR(tracker_->failure());
   if (!joined.ok() && !absl::IsCancelled(joined)) {
     return job_.train.on_error == ErrorPolicy::kCollect

@@ -656,6 +656,10 @@ void CoordinatorProcess::UpdateWorkers(std::vector<std::string> addresses) {
 }
 
 void CoordinatorProcess::Verify() {
+  if (job_->options_.reads_at_once && read_at_once_.empty()) {
+    ReadAtOnce();
+    return;
+  }
   final_.shards.clear();
   controller_->AwaitSettled(Guard([this](const absl::Status& status) {
     if (status.ok()) {
@@ -703,8 +707,9 @@ void CoordinatorProcess::CheckSettled() {
     final_.updates_lost = job_->restarted ? -1 : stats.failures.updates_lost;
     final_.undone = undone_;
     final_.ended_early = job_->ended_early_;
-    const std::string wrong = job_->workload_->Check(final_);
-    if (!wrong.empty()) place_.world->Violation(wrong);
+    for (const std::string& wrong : {job_->workload_->Check(final_), WrongReads()}) {
+      if (!wrong.empty()) place_.world->Violation(wrong);
+    }
     if (job_->options_.poison >= 0 && job_->totals.quarantined != 1) {
       place_.world->Violation("the closure that kills its workers, or hangs, was not given up");
     }

@@ -57,6 +57,8 @@ struct JobOptions {
   bool moves = false;       // some shards go to any PS at some checkpoints
   // The program tries to start its checkpoints again, and saves, at any time.
   bool starts_twice = false;
+  // It reads all when its closures are over, whatever fails then, sometimes after a join.
+  bool reads_at_once = false;
 };
 
 class Job;
@@ -130,6 +132,12 @@ class CoordinatorProcess final : public Process {
   void WriteNext(std::vector<RowWrite> writes, size_t at, std::function<void()> then);
   void WriteBeside();
   void Write(const RowWrite& write, std::function<void()> then);
+  // job_reads.cc
+  void ReadAtOnce();
+  void ReadAfterJoin();
+  void ReadOver(size_t shard);
+  // What it read then, where that is none of the final state.
+  std::string WrongReads() const;
   void CheckSettled();
   void ReadNext();
   void CannotRead(const absl::Status& status);
@@ -167,6 +175,7 @@ class CoordinatorProcess final : public Process {
   std::set<int64_t> failed_;  // closures that were too large, by index
   std::set<int64_t> undone_;  // see FinalState
   FinalState final_;
+  std::vector<Tensor> read_at_once_;  // by shard; nothing of hash tables
 };
 
 class Job {
@@ -225,6 +234,7 @@ class Job {
     int64_t starts_refused = 0, saved = 0;       // of checkpoints; those that the program asked for
     int64_t writes = 0;                          // of rows, those that were made again included
     int64_t ended_early = 0, ended_unknown = 0;  // closures; those of which no more is known
+    int64_t read_at_once = 0, read_back = 0;     // shards; in reads that shards went back in
   };
   Totals totals;
 

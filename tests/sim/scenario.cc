@@ -103,6 +103,8 @@ void Add(Outcome* sum, const Outcome& one) {
   t.directories_tried += one.totals.directories_tried;
   t.starts_refused += one.totals.starts_refused;
   t.saved += one.totals.saved;
+  t.read_at_once += one.totals.read_at_once;
+  t.read_back += one.totals.read_back;
 }
 
 std::string Describe(const SeedsResult& result) {

@@ -563,6 +563,12 @@ Scenario StartedTwice(Random* random) {
   s.job.starts_twice = true;
   return s;
 }
+Scenario ReadsAtOnce(Random* random) {
+  const int64_t kind = random->Below(10);
+  Scenario s = kind < 6 ? PsFaults(random) : kind < 8 ? TableFit(random) : SynchronousSteps(random);
+  s.job.reads_at_once = true;
+  return s;
+}
 Scenario InOrderSteps(Random* random) { return SyncStepsOf(random, /*in_order=*/true); }
 
 Scenario QuietSteps(Random* random) {

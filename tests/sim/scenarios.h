@@ -18,6 +18,9 @@ Scenario TornFrames(Random* random);
 Scenario WavesOfPreemptions(Random* random);
 // Parameter servers fail too; the job goes back to checkpoints or to its beginning.
 Scenario PsFaults(Random* random);
+// The same, tables and synchronous steps; the program reads all once its closures are over, and
+// parameter servers fail just then.
+Scenario ReadsAtOnce(Random* random);
 Scenario AcceptedLoss(Random* random);
 // The coordinator fails too, and is started again, perhaps with another number of PS; sometimes the
 // old one stands still and goes on later.

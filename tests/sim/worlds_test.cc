@@ -55,6 +55,14 @@ TEST_CASE("parameter servers are lost, and the job goes on with all updates", "[
   CHECK(RunSeeds({.tag = "[ps]"}, PsFaults).violation == "");
 }
 
+TEST_CASE("what is read once closures are over has their updates, whenever a PS is lost",
+          "[sim][reads]") {
+  const SeedsResult result = RunSeeds({.tag = "[reads]", .count = 500}, ReadsAtOnce);
+  CHECK(result.violation == "");
+  CHECK(result.sum.totals.read_at_once > result.worlds);
+  CHECK(result.sum.totals.read_back > result.worlds / 10);
+}
+
 TEST_CASE("accepted losses are counted exactly, and nothing is applied twice", "[sim][accept]") {
   CHECK(RunSeeds({.tag = "[accept]"}, AcceptedLoss).violation == "");
 }

@@ -174,11 +174,16 @@ class ClusterCoordinator {
       std::function<void(const Ticket& ticket, const absl::StatusOr<std::vector<Tensor>>& results)>;
   void set_observer(Observer observer);
 
-  // Waits until every closure is over. Returns at once when none was scheduled.
+  // Waits until every closure is over, and until those that run again because a parameter server
+  // was lost have done so: what is read then has the updates of all. Returns at once when none was
+  // scheduled.
   // Errors: the first error of a closure since the last Join, depending on the policy. It names the
   // closure, the worker, the op and the cause; GetDetail has task and cause. The coordinator is
   // usable afterwards.
   absl::Status Join();
+  // The same, but does not wait for what runs again: for a program that goes on without reading, or
+  // ends with a checkpoint, of which such closures are.
+  absl::Status JoinScheduled();
   // The errors of the closures since the last Join, in the order in which they occurred; after a
   // Join, and until the next Schedule, the errors that this Join covered. At most kMostErrors.
   std::vector<absl::Status> errors() const;

@@ -345,8 +345,11 @@ class ParameterServerStrategy {
   void set_learning_rate_factor(double factor);
 
   // The variable's value: all shards as one tensor.
-  // Errors: here and below InvalidArgument for a handle of another strategy; Unavailable with cause
-  // kTaskLost when a parameter server was lost ten times in the middle of one request.
+  // What is read here and below has the updates of all closures that are over: while some of them
+  // run again, because a parameter server was lost, it waits. A value that takes several requests
+  // is read from the beginning if one was lost in between. Errors: here and below InvalidArgument
+  // for a handle of another strategy; Unavailable with cause kTaskLost when a parameter server was
+  // lost ten times in the middle of one request, or value.
   absl::StatusOr<Tensor> Read(const Variable& variable, Values values = Values::kWeights);
   absl::StatusOr<Tensor> Read(const EmbeddingTable& table, Values values = Values::kWeights);
   // 0 when nothing was brought since the metric was made or reset.
@@ -374,14 +377,17 @@ class ParameterServerStrategy {
   absl::StatusOr<IdsAndRows> ReadIds(const VariableInfo& info, int shard, int64_t begin,
                                      int64_t count, Values values = Values::kWeights);
   // The same for all shards, one after the other, from the cursor on, which it moves. Each id comes
-  // once if the table does not change meanwhile. Errors: OutOfRange when the cursor is done.
+  // once if the table does not change meanwhile. Errors: OutOfRange when the cursor is done;
+  // Aborted when shards went back to a checkpoint, because a parameter server was lost, or moved
+  // since its first call: then rows have other places, and another cursor must begin.
   //
   //   for (ParameterServerStrategy::TableCursor at; !at.done();) {
   //     ASSIGN_OR_RETURN(const auto read, strategy.ReadIds(table, 4096, &at));
   struct TableCursor {
     int shard = 0;
     int64_t place = 0;
-    int shards = 1;  // of the table; known after the first call
+    int shards = 1;                           // of the table; known after the first call
+    std::optional<uint64_t> generation = {};  // of the shards; the same
     bool done() const { return shard >= shards; }
   };
   absl::StatusOr<IdsAndRows> ReadIds(const EmbeddingTable& table, int64_t count,

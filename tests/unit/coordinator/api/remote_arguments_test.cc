@@ -1,9 +1,13 @@
 // Results of closures as arguments of others.
+#include <malloc.h>
+
 #include <catch2/catch.hpp>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "runtime/base/status.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/gate.h"
@@ -145,6 +149,99 @@ TEST_CASE("closures that wait for arguments can be cancelled, and have deadlines
   CHECK_FALSE(two.Ready());  // another coordinator's
   gate.Open();
   Must(slow.Join());
+}
+
+TEST_CASE("closures that wait end each at its own deadline, in whatever order they came", "[api]") {
+  Sums s(ErrorPolicy::kIgnore);
+  ClusterCoordinator coordinator(s.strategy, s.options);
+  Gate gate(s.cluster);
+  const RemoteValue two = coordinator.Schedule(s.both, {Floats({10})});
+  const auto wait = [&](absl::Duration deadline) {
+    return coordinator.Schedule(
+        s.add, {.arguments = {ClosureArgument(two, "plus"), Floats({1})}, .deadline = deadline});
+  };
+  const RemoteValue later = wait(absl::Hours(2)), soon = wait(absl::Milliseconds(20)),
+                    sooner = wait(absl::Milliseconds(1)), late = wait(absl::Hours(1)),
+                    cancelled = wait(absl::Milliseconds(10));
+  cancelled.Cancel();
+  CHECK(absl::IsCancelled(cancelled.Get().status()));
+  CHECK(absl::IsDeadlineExceeded(soon.Get().status()));
+  CHECK(absl::IsDeadlineExceeded(sooner.Get().status()));
+  CHECK(absl::IsDeadlineExceeded(wait(absl::Milliseconds(1)).Get().status()));
+  CHECK_FALSE(late.Ready());
+  CHECK_FALSE(later.Ready());
+  gate.Open();
+  CHECK(Must(coordinator.Fetch<float>(late, "sum")) == 12);
+  CHECK(Must(coordinator.Fetch<float>(later, "sum")) == 12);
+}
+
+// Bytes that this process has in use, so that closures which have left something behind show.
+int64_t BytesInUse() { return static_cast<int64_t>(mallinfo2().uordblks); }
+
+TEST_CASE(
+    "of closures that waited for arguments nothing is left when they are over, long before "
+    "their deadlines",
+    "[api]") {
+  Sums s;
+  ClusterCoordinator coordinator(s.strategy, s.options);
+  const auto run = [&](int closures) {
+    RemoteValue value = coordinator.Schedule(s.add, {Floats({0}), Floats({1})});
+    for (int i = 0; i < closures; ++i) {
+      value = coordinator.Schedule(s.add,
+                                   {.arguments = {value, Floats({1})}, .deadline = absl::Hours(1)});
+      if (i % 100 == 0) Must(coordinator.Join());
+    }
+    Must(coordinator.Join());
+  };
+  run(1000);
+  const int64_t before = BytesInUse();
+  constexpr int kMore = 10000;
+  run(kMore);
+  CHECK(BytesInUse() - before < 100 * kMore);
+}
+
+TEST_CASE("nor of those that end by their deadlines, while the arguments are still awaited",
+          "[api]") {
+  Sums s(ErrorPolicy::kIgnore);
+  ClusterCoordinator coordinator(s.strategy, s.options);
+  Gate gate(s.cluster);
+  const RemoteValue two = coordinator.Schedule(s.both, {Floats({10})});
+  const auto run = [&](int closures) {
+    RemoteValue value;
+    for (int i = 0; i < closures; ++i) {
+      value = coordinator.Schedule(
+          s.add, {.arguments = {ClosureArgument(two, "plus"), ClosureArgument(two, "minus")},
+                  .deadline = absl::Milliseconds(1)});
+      if (i % 100 == 99) CHECK(absl::IsDeadlineExceeded(value.Get().status()));
+    }
+  };
+  run(1000);
+  const int64_t before = BytesInUse();
+  constexpr int kMore = 10000;
+  run(kMore);
+  CHECK(BytesInUse() - before < 100 * kMore);
+  gate.Open();
+  Must(coordinator.Join());
+}
+
+TEST_CASE("nothing of a coordinator is left when it is gone, long before its closures' deadlines",
+          "[api]") {
+  Sums s;
+  const auto told = std::make_shared<int>(0);
+  {
+    ClusterCoordinator coordinator(s.strategy, s.options);
+    coordinator.set_observer([told](const Ticket&, const auto&) { ++*told; });
+    Gate gate(s.cluster);
+    const RemoteValue two = coordinator.Schedule(s.both, {Floats({10})});
+    coordinator.Schedule(s.add, {.arguments = {ClosureArgument(two, "plus"), Floats({1})},
+                                 .deadline = absl::Hours(1)});
+    gate.Open();
+    Must(coordinator.Join());
+  }
+  CHECK(*told == 2);
+  const absl::Time patience = absl::Now() + absl::Seconds(20);
+  while (told.use_count() > 1 && absl::Now() < patience) continue;
+  CHECK(told.use_count() == 1);
 }
 
 TEST_CASE("a coordinator may end while closures wait for those of another one", "[api]") {
