@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
@@ -110,6 +111,15 @@ void MarkFilledIn(const std::string& where, config::YamlNode* node) {
   }
 }
 
+// What the schema writes as the key's default; kNull where it writes none.
+config::YamlNode DefaultOf(const SchemaKey& key) {
+  const absl::string_view fallback = key.fallback == nullptr ? "" : key.fallback;
+  if (fallback.empty() || fallback[0] == '=') return {};
+  absl::StatusOr<config::YamlNode> value = config::ParseYaml(fallback, "default");
+  COX_CHECK(value.ok(), key.name);
+  return *std::move(value);
+}
+
 }  // namespace
 
 void Problems::Add(const std::string& path, const std::string& where, const std::string& message) {
@@ -129,6 +139,44 @@ bool Problems::Good(const std::string& path) const {
 absl::Status Problems::status() const {
   if (lines_.empty()) return absl::OkStatus();
   return config::ConfigurationError(absl::StrJoin(lines_, "\n"));
+}
+
+// The selector of the section at `path` of the file, as it is given there or by its default; "" where
+// it is wrong.
+std::string SchemaChecker::SelectorOf(absl::string_view path) const {
+  const SchemaKey* key = nullptr;
+  const SchemaSection* section = &file_;
+  const config::YamlNode* node = root_;
+  for (const absl::string_view name : absl::StrSplit(path, '.')) {
+    key = FindKey(*section, "", name);
+    COX_CHECK(key != nullptr && key->Sub() != nullptr, path);
+    section = key->Sub();
+    const config::YamlEntry* entry = node == nullptr ? nullptr : node->Find(name);
+    node = entry == nullptr ? nullptr : &entry->value;
+  }
+  if (node != nullptr && node->Find(section->selector) != nullptr) return Selected(*section, *node);
+  return Selected(*section, DefaultOf(*key));
+}
+
+// A section without its selector is its default with the given keys in place of the default's. Of
+// one whose default is another section of the file, only the selector is taken here.
+void SchemaChecker::TakeDefault(const SchemaKey& key, config::YamlNode* section) {
+  const absl::string_view selector = key.Sub()->selector;
+  if (selector.empty() || section->Find(selector) != nullptr || key.fallback == nullptr) return;
+  config::YamlNode fallback = DefaultOf(key);
+  absl::string_view other = key.fallback;
+  if (absl::ConsumePrefix(&other, "=`") && absl::ConsumeSuffix(&other, "`")) {
+    const std::string selected = SelectorOf(other);
+    if (selected.empty()) return;  // what is wrong is told where it stands
+    config::YamlNode word;
+    word.kind = Kind::kScalar;
+    word.text = selected;
+    fallback.entries.push_back({std::string(selector), "", std::move(word)});
+  }
+  MarkFilledIn(section->where, &fallback);
+  for (config::YamlEntry& entry : fallback.entries) {
+    if (section->Find(entry.key) == nullptr) section->entries.push_back(std::move(entry));
+  }
 }
 
 void SchemaChecker::CheckSection(const SchemaSection& section, const std::string& path,
@@ -191,17 +239,17 @@ void SchemaChecker::UnknownKey(const SchemaSection& section, const std::string& 
 void SchemaChecker::FillIn(const SchemaKey& key, const std::string& path,
                            const std::string& selected, config::YamlNode* node) {
   if (key.fallback == nullptr) {
+    // What each of the names means would be a page.
+    const bool of_names = key.type == KeyType::kChoice;
     problems_->Add(Join(path, key.name), node->where,
-                   absl::StrCat(Called(path), ": '", key.name, "' is missing (", TypeText(key),
-                                "): ", key.help));
+                   absl::StrCat(Called(path), ": '", key.name, "' is missing (", TypeText(key), ")",
+                                of_names ? "" : ": ", of_names ? "" : key.help));
     return;
   }
-  const absl::string_view fallback = key.fallback;
-  if (fallback.empty() || fallback[0] == '=') return;
-  absl::StatusOr<config::YamlNode> value = config::ParseYaml(fallback, "default");
-  COX_CHECK(value.ok(), key.name);
-  MarkFilledIn(node->where, &*value);
-  node->entries.push_back({key.name, "", std::move(*value)});
+  config::YamlNode value = DefaultOf(key);
+  if (value.kind == Kind::kNull) return;
+  MarkFilledIn(node->where, &value);
+  node->entries.push_back({key.name, "", std::move(value)});
   CheckValue(key, Join(path, key.name), selected, &node->entries.back().value);
 }
 
@@ -209,6 +257,7 @@ void SchemaChecker::CheckValue(const SchemaKey& key, const std::string& path,
                                const std::string& selected, config::YamlNode* value) {
   switch (key.type) {
     case KeyType::kSection:
+      TakeDefault(key, value);
       CheckSection(*key.Sub(), path, selected, value);
       return;
     case KeyType::kSections:

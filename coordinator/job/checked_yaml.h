@@ -38,9 +38,14 @@ class SchemaChecker {
 
   // `root` is the whole file. Entries that are filled in have an empty `where`; a single value of a
   // list becomes a list of one.
-  void Check(config::YamlNode* root) { CheckSection(file_, "", "", root); }
+  void Check(config::YamlNode* root) {
+    root_ = root;
+    CheckSection(file_, "", "", root);
+  }
 
  private:
+  void TakeDefault(const SchemaKey& key, config::YamlNode* section);
+  std::string SelectorOf(absl::string_view path) const;
   void CheckSection(const SchemaSection& section, const std::string& path,
                     const std::string& inherited, config::YamlNode* node);
   void UnknownKey(const SchemaSection& section, const std::string& path,
@@ -55,6 +60,7 @@ class SchemaChecker {
   Problems* problems_;
   std::map<std::string, std::string>* locations_;
   const SchemaSection& file_;
+  const config::YamlNode* root_ = nullptr;
 };
 
 // A checked section. A value that is absent or has a problem reads as "", 0, false or an empty

@@ -310,7 +310,8 @@ const SchemaSection& LossSchema() {
 }
 
 constexpr SchemaKey kOptimizersKeys[] = {
-    SchemaKey(kSection, "table", "{kind: lazy_adam}", "optimizer of the embedding tables")
+    SchemaKey(kSection, "table", "{kind: lazy_adam, learning_rate: 0.005}",
+              "optimizer of the embedding tables; see [learning rates](#which-learning-rate)")
         .Of(&OptimizerSchema),
     SchemaKey(kSection, "dense", "{kind: adam}",
               "optimizer of all other weights: layers, and the linear weights of numeric features")

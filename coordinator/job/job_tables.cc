@@ -69,16 +69,26 @@ void ReadLateness(const JobReader& reader, const std::string& path, const Sectio
   }
 }
 
+// `fallback`: what the section is by default, where that is another one; without a kind of its own
+// it is that one but for the keys that are given.
 proto::OptimizerSpec ReadOptimizer(const JobReader& reader, const std::string& path,
-                                   const SectionView& view) {
+                                   const SectionView& view,
+                                   const proto::OptimizerSpec* fallback = nullptr) {
+  const bool changes = fallback != nullptr && !view.Given("kind");
+  const auto read = [&](absl::string_view key) {
+    return changes ? view.Given(key) : view.Has(key);
+  };
   proto::OptimizerSpec optimizer;
+  if (changes) optimizer = *fallback;
   optimizer.set_kind(view.String("kind"));
   const kernels::OptimizerInfo* info = kernels::FindOptimizer(optimizer.kind());
   COX_CHECK(info != nullptr, optimizer.kind());  // the schema knows no other
   for (const kernels::OptimizerInfo::Parameter& p : info->parameters) {
+    if (!read(p.name)) continue;
     kernels::SetParameter(p.name, p.is_switch ? view.Bool(p.name) : view.Real(p.name), &optimizer);
   }
-  if (view.Has("schedule")) {
+  if (read("schedule")) {
+    optimizer.clear_schedule();
     ReadSchedule(reader, path + ".schedule", view.Sub("schedule"), &optimizer);
   }
   ReadLateness(reader, path, view, &optimizer);
@@ -261,9 +271,8 @@ void CheckNumbers(const JobReader& reader, const TableSpec& table) {
 // The key by which late gradients of the table are compensated.
 std::string CompensationKey(const JobSpec& job, const TableSpec& table) {
   if (!table.optimizer.has_delay_compensation()) return "train.consistency.delay_compensation";
-  const std::string own = absl::StrCat("tables.", table.name, ".optimizer");
-  return absl::StrCat(job.locations.count(own) > 0 ? own : "optimizer.table",
-                      ".delay_compensation");
+  const std::string own = absl::StrCat("tables.", table.name, ".optimizer.delay_compensation");
+  return job.locations.count(own) > 0 ? own : "optimizer.table.delay_compensation";
 }
 
 // What is said for many tables with one key is an error of that key, once.
@@ -336,7 +345,7 @@ void ReadTables(const JobReader& reader) {
     const SectionView view = tables.Sub(name);
     if (view.Has("optimizer")) {
       const std::string path = absl::StrCat("tables.", name, ".optimizer");
-      table->optimizer = ReadOptimizer(reader, path, view.Sub("optimizer"));
+      table->optimizer = ReadOptimizer(reader, path, view.Sub("optimizer"), &optimizer);
     }
     if (view.Has("l2")) {
       SetL2(reader, absl::StrCat("tables.", name, ".l2"), view.Real("l2"), &table->optimizer);

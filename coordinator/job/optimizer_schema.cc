@@ -136,9 +136,9 @@ const SchemaSection& OptimizerScheduleSchema() { return kSchedule; }
 const SchemaSection& OptimizerSchema() {
   static const auto* const keys = new Keys();
   static const auto* const help = new std::string(KindsHelp());
-  static const auto* const made =
-      new MergedSection(keys->words, "optimizer.table, optimizer.dense, tables.NAME.optimizer",
-                        SchemaKey(kChoice, "kind", nullptr, help->c_str()));
+  static const auto* const made = new MergedSection(
+      keys->words, "optimizer.table, optimizer.dense, tables.NAME.optimizer",
+      SchemaKey(kChoice, "kind", "=that of the section's default", help->c_str()));
   return made->section();
 }
 

@@ -14,6 +14,7 @@
 namespace coxswain::job {
 namespace {
 
+using Catch::Contains;
 using testing::Changed;
 using testing::ErrorOf;
 
@@ -219,6 +220,12 @@ TEST_CASE("a missing key tells where, its type and what it is for") {
       "they are read\n"
       "job.yaml:1:1: the file: 'model' is missing (keys): the model to train");
   CHECK(ErrorOf("") == "job.yaml:1:1: the file: wanted keys, found nothing");
+}
+
+TEST_CASE("a missing kind is told with the names of all kinds, and not with what each of them is") {
+  CHECK(ErrorOf(kTable, {"tables.film.initializer={value: 1}"}) ==
+        "--set tables.film.initializer={value: 1}: tables.film.initializer: 'kind' is missing (one "
+        "of zeros, ones, constant, uniform, normal, truncated_normal, glorot_uniform, file)");
 }
 
 TEST_CASE("a column that the file does not list is told with the nearest one") {
@@ -444,6 +451,35 @@ TEST_CASE("metrics by group want a group, and early stopping a metric that compa
                        "train.clip.limit: wanted number > 0; found '0'"));
   CHECK(absl::EndsWith(error("{metrics: [auc]}", "{ema: {decay: 1}}"),
                        "train.ema.decay: wanted number > 0, < 1; found '1'"));
+}
+
+TEST_CASE("an evaluation leaves out the rules of training that go by metrics it does not compute") {
+  const std::vector<std::string> rules = {
+      "train.early_stopping={metric: mae, patience: 7}", "train.reduce_on_plateau={metric: mae}",
+      "loss={kind: mse}", "split={test: 0.5}", "evaluate.metrics=[rmse]"};
+  CHECK_THAT(ErrorOf(kTable, rules), Contains("train.early_stopping.metric: unknown metric") &&
+                                         Contains("train.reduce_on_plateau.metric: unknown"));
+  const auto evaluated = [&](const char* metrics) {
+    std::vector<std::string> flags = rules;
+    flags.push_back(metrics);
+    auto job = ParseJob(kTable, "job.yaml", flags, JobUse::kEvaluation);
+    INFO(job.status().message());
+    REQUIRE(job.ok());
+    return *std::move(job);
+  };
+  CHECK_FALSE(evaluated("evaluate.metrics=[rmse]").train.early_stopping);
+  CHECK_FALSE(evaluated("evaluate.metrics=[rmse]").train.reduce_on_plateau);
+  // What the best checkpoint is chosen by, where it can be.
+  const JobSpec both = evaluated("evaluate.metrics=[rmse, mae]");
+  REQUIRE(both.train.early_stopping);
+  CHECK(both.train.early_stopping->metric == "mae");
+  CHECK(both.train.reduce_on_plateau);
+  // What is wrong for any metric stays wrong.
+  CHECK_THAT(std::string(ParseJob(kTable, "job.yaml", {"train.early_stopping={patience: 0}"},
+                                  JobUse::kEvaluation)
+                             .status()
+                             .message()),
+             Contains("train.early_stopping.patience: wanted integer >= 1"));
 }
 
 TEST_CASE("keys of a model on columns that contradict each other are errors") {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/job/job_parser.h"
 #include "coxswain/optimizers.h"
 #include "kernels/optimizers/optimizer_spec.h"
@@ -74,6 +75,101 @@ tables:
   CHECK(warm.kind() == "constant");
   CHECK(warm.warmup_steps() == 5);
   CHECK(warm.warmup_factor() == 0.25);
+}
+
+TEST_CASE("an optimizer without a kind is its default but for the keys that are given") {
+  SECTION("in the file") {
+    const JobSpec job = MustParse(
+        "optimizer: {table: {learning_rate: 0.01}, dense: {l2: 0.5, schedule: {warmup_steps: "
+        "5}}}\n");
+    const proto::OptimizerSpec& table = job.FindTable("film")->optimizer;
+    CHECK(table.kind() == "lazy_adam");
+    CHECK(table.learning_rate() == 0.01);
+    CHECK(job.dense_optimizer.kind() == "adam");
+    CHECK(job.dense_optimizer.learning_rate() == 0.001);
+    CHECK(kernels::FindParameter(job.dense_optimizer, "l2") == 0.5);
+    CHECK(job.dense_optimizer.schedule().warmup_steps() == 5);
+  }
+  SECTION("by flags") {
+    const absl::StatusOr<JobSpec> job =
+        ParseJob(kJob, "job.yaml",
+                 {"optimizer.table.learning_rate=0.02", "optimizer.dense.learning_rate=0.03",
+                  "tables.user.optimizer.learning_rate=0.04"});
+    REQUIRE(job.ok());
+    CHECK(job->FindTable("film")->optimizer.kind() == "lazy_adam");
+    CHECK(job->FindTable("film")->optimizer.learning_rate() == 0.02);
+    CHECK(job->dense_optimizer.kind() == "adam");
+    CHECK(job->dense_optimizer.learning_rate() == 0.03);
+    CHECK(job->FindTable("user")->optimizer.kind() == "lazy_adam");
+    CHECK(job->FindTable("user")->optimizer.learning_rate() == 0.04);
+  }
+}
+
+TEST_CASE("tables begin with a larger rate than layers, but not with a kind that is named") {
+  const auto rate = [](const std::string& optimizer) {
+    return MustParse(optimizer).FindTable("film")->optimizer.learning_rate();
+  };
+  CHECK(rate("") == 0.005);
+  CHECK(rate("optimizer: {dense: {kind: sgd}}\n") == 0.005);
+  CHECK(rate("optimizer: {table: {l2: 0.1}}\n") == 0.005);
+  CHECK(rate("tables: {film: {optimizer: {l2: 0.1}}}\n") == 0.005);
+  CHECK(rate("optimizer: {table: {kind: lazy_adam}}\n") == 0.001);
+  CHECK(rate("tables: {film: {optimizer: {kind: lazy_adam}}}\n") == 0.001);
+  CHECK(rate("optimizer: {table: {kind: adagrad}}\n") == 0.05);
+}
+
+TEST_CASE("a table's optimizer without a kind is optimizer.table but for the keys that are given") {
+  constexpr char kTables[] = R"(tables:
+  user: {optimizer: {learning_rate: 0.3}}
+  film: {optimizer: {schedule: {warmup_steps: 7}}}
+  film_bias: {optimizer: {kind: adagrad}}
+)";
+  constexpr char kOptimizer[] = R"(optimizer:
+  table:
+    kind: adagrad
+    learning_rate: 0.2
+    initial_accumulator: 0.5
+    schedule: {kind: linear_decay, decay_steps: 9}
+    staleness_rate: inverse
+)";
+  // Whichever of the two comes first in the file.
+  const JobSpec job = MustParse(
+      GENERATE_COPY(absl::StrCat(kTables, kOptimizer), absl::StrCat(kOptimizer, kTables)));
+  const proto::OptimizerSpec& user = job.FindTable("user")->optimizer;
+  CHECK(user.kind() == "adagrad");
+  CHECK(user.learning_rate() == 0.3);
+  CHECK(kernels::FindParameter(user, "initial_accumulator") == 0.5);
+  CHECK(user.schedule().kind() == "linear_decay");
+  CHECK(user.staleness_rate() == "inverse");
+  const proto::OptimizerSpec& film = job.FindTable("film")->optimizer;
+  CHECK(film.learning_rate() == 0.2);
+  CHECK(film.schedule().kind() == "constant");
+  CHECK(film.schedule().warmup_steps() == 7);
+  const proto::OptimizerSpec& bias = job.FindTable("film_bias")->optimizer;
+  CHECK(bias.learning_rate() == 0.05);
+  CHECK(kernels::FindParameter(bias, "initial_accumulator") == 0.1);
+  CHECK_FALSE(bias.has_schedule());
+  CHECK(bias.staleness_rate().empty());
+}
+
+TEST_CASE("without a kind, a key of another kind than the default's is told with its place") {
+  CHECK_THAT(ErrorOf("optimizer: {table: {momentum: 0.5}}\n"),
+             StartsWith("job.yaml:7:21: key 'momentum' in optimizer.table is not for kind "
+                        "lazy_adam, only for momentum"));
+  CHECK_THAT(ErrorOf("optimizer: {table: {kind: ftrl}}\ntables: {user: {optimizer: {rho: 0.5}}}\n"),
+             StartsWith("job.yaml:8:29: key 'rho' in tables.user.optimizer is not for kind ftrl, "
+                        "only for rmsprop"));
+  CHECK_THAT(ErrorOf("optimizer: {dense: {schedule: {decay_rate: 0.5}}}\n"),
+             StartsWith("job.yaml:7:32: key 'decay_rate' in optimizer.dense.schedule is not for "
+                        "kind constant, only for exponential_decay"));
+  CHECK_THAT(ErrorOf("parameter_servers: {partitioner: {max_shard_bytes: 5}}\n"),
+             StartsWith("job.yaml:7:35: key 'max_shard_bytes' in parameter_servers.partitioner is "
+                        "not for kind min_size, only for max_size"));
+  // What is wrong with the kind is told once, where it stands.
+  const std::string error =
+      ErrorOf("optimizer: {table: {kind: adamm}}\ntables: {user: {optimizer: {rho: 0.5}}}\n");
+  CHECK_THAT(error, StartsWith("job.yaml:7:27: optimizer.table.kind: wanted one of sgd, "));
+  CHECK(error.find('\n') == std::string::npos);
 }
 
 TEST_CASE("an optimizer may say for itself what becomes of late gradients") {

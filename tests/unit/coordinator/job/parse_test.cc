@@ -164,6 +164,8 @@ TEST_CASE("defaults are filled in where the file says nothing") {
   CHECK(LossName(job) == "sigmoid_cross_entropy");
   CHECK(job.dense_optimizer.kind() == "adam");
   CHECK(job.dense_optimizer.learning_rate() == 0.001);
+  CHECK(job.FindTable("work")->optimizer.kind() == "lazy_adam");
+  CHECK(job.FindTable("work")->optimizer.learning_rate() == 0.005);
   CHECK(job.evaluate.enabled);
   CHECK(job.evaluate.part == Part::kValidation);
   CHECK(job.evaluate.batch_size == 256);

@@ -87,6 +87,17 @@ TEST_CASE("labels: each has a column, a loss, a weight of rows and one of the lo
   CHECK_FALSE(job->dataset.labels(1).bounded());
 }
 
+TEST_CASE("labels: a loss without a kind is the default one, with its keys alone") {
+  CHECK_THAT(
+      ErrorOf(Text("labels: [{name: a, column: c, loss: {delta: 2}}]\n")),
+      Catch::Matchers::StartsWith("job.yaml:8:38: key 'delta' in labels.a.loss is not for kind "
+                                  "sigmoid_cross_entropy, only for huber"));
+  const auto job = ParseJob(Text("labels: [{name: a, column: c, loss: {}}]\n"), "job.yaml");
+  INFO(job.status().message());
+  REQUIRE(job.ok());
+  CHECK(std::string(KindOf(*job->tasks[0].loss).name) == "sigmoid_cross_entropy");
+}
+
 TEST_CASE("labels: metrics are TASK/metric; one without a task is of all that it fits") {
   CHECK(MetricNames(Text(kTwo)) ==
         std::vector<std::string>{"click/auc", "click/logloss", "click/accuracy", "stars/rmse"});
