@@ -91,8 +91,6 @@ int Explain(const ExplainFlags& flags);
 // How much of the data is checked.
 enum class ValidateData { kNothing, kColumns, kAll };
 int Validate(const std::string& job, const std::vector<std::string>& overrides, ValidateData data);
-int ShowStatus(const std::string& cluster_file, const net::CredentialOptions& credentials,
-               double timeout_seconds, bool json);
 // Makes a file with a new secret for a cluster; see docs of --secret-file.
 int MakeSecret(const std::string& path);
 // Makes the certificates of a cluster in a directory; see docs of --tls-dir.

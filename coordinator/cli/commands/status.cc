@@ -3,18 +3,9 @@
 
 #include "CLI/CLI.hpp"
 #include "coordinator/cli/commands/shared_flags.h"
+#include "coordinator/cli/status_command.h"
 
 namespace coxswain::cli {
-namespace {
-
-struct StatusFlags {
-  std::string cluster_file;
-  double timeout = 3;  // seconds
-  bool json = false;
-  net::CredentialOptions credentials;
-};
-
-}  // namespace
 
 void AddStatusCommand(CLI::App& app, Run* run) {
   const auto flags = std::make_shared<StatusFlags>();
@@ -26,13 +17,11 @@ void AddStatusCommand(CLI::App& app, Run* run) {
   CheckTimeout(c->add_option("--timeout", flags->timeout, "how long to wait for answers"))
       ->type_name("SECONDS")
       ->capture_default_str();
-  c->add_flag("--json", flags->json, "as JSON");
+  CLI::Option* const json = c->add_flag("--json", flags->json, "all of it, as JSON");
+  c->add_flag("--verbose", flags->verbose, "lines for each variable, where there is one for all")
+      ->excludes(json);
   AddCredentials(c, &flags->credentials);
-  c->callback([flags, run] {
-    *run = [flags] {
-      return ShowStatus(flags->cluster_file, flags->credentials, flags->timeout, flags->json);
-    };
-  });
+  c->callback([flags, run] { *run = [flags] { return ShowStatus(*flags); }; });
 }
 
 }  // namespace coxswain::cli
