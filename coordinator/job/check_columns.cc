@@ -13,6 +13,7 @@
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/file_list.h"
+#include "runtime/data/side_table.h"
 #include "runtime/data/stream/followed_files.h"
 
 namespace coxswain::job {
@@ -27,7 +28,7 @@ absl::StatusOr<std::vector<std::string>> JoinedColumns(const JobSpec& job) {
     const auto fail = [&where](const absl::Status& status) {
       return AsMistake(Annotate(status, where));
     };
-    const auto reader = data::CsvReader::Open(join.path(), data::CsvFormatOf(join.csv()));
+    const auto reader = data::OpenSideTable(join);
     if (!reader.ok()) return fail(reader.status());
     const auto key = (*reader)->FindColumn(join.right_on());
     if (!key.ok()) return fail(key.status());

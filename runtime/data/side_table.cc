@@ -12,6 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/csv_rows.h"
 #include "runtime/data/hash.h"
+#include "runtime/data/input_file.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/stream_options.h"
 #include "runtime/data/utf8.h"
@@ -28,7 +29,23 @@ int64_t BytesOfKey(absl::string_view key) {
   return static_cast<int64_t>(kEntry * 3 / 2 + (key.size() > kInString ? key.size() + 1 : 0));
 }
 
+// As far as its first bytes say.
+bool IsParquet(const std::string& path) {
+  const auto file = InputFile::OpenBytes(path);
+  if (!file.ok()) return false;
+  const auto bytes = static_cast<size_t>((*file)->end() - (*file)->begin());
+  return absl::StartsWith(absl::string_view((*file)->begin(), bytes), "PAR1");
+}
+
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<CsvReader>> OpenSideTable(const proto::JoinSpec& spec) {
+  auto csv = CsvReader::Open(spec.path(), CsvFormatOf(spec.csv()));
+  if (csv.ok() || !absl::IsInvalidArgument(csv.status()) || !IsParquet(spec.path())) return csv;
+  // What it says of dataset.format is for the rows.
+  return absl::InvalidArgumentError(absl::StrCat(
+      spec.path(), ": wanted a csv file, as every joined table is, found a Parquet file"));
+}
 
 // Fills a table from its file.
 class SideTableReader {
@@ -104,7 +121,7 @@ absl::StatusOr<SideTable> SideTable::Read(const proto::JoinSpec& spec,
                                           int64_t most_bytes) {
   SideTable table;
   table.spec_ = spec;
-  ASSIGN_OR_RETURN(const auto csv, CsvReader::Open(spec.path(), CsvFormatOf(spec.csv())));
+  ASSIGN_OR_RETURN(const auto csv, OpenSideTable(spec));
   RETURN_IF_ERROR(SideTableReader(spec, csv.get(), &table).Read(wanted, most_bytes));
   table.content_hash_ = csv->content_hash();
   return table;

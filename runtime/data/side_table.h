@@ -11,8 +11,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "protos/dataset.pb.h"
+#include "runtime/data/csv_reader.h"
 
 namespace coxswain::data {
+
+// The file of one. Errors: those of CsvReader; of a Parquet file also that a side table is none.
+absl::StatusOr<std::unique_ptr<CsvReader>> OpenSideTable(const proto::JoinSpec& spec);
 
 // One of them, by its key. Of its columns it has those that somebody wants.
 // Thread model: immutable.

@@ -11,6 +11,7 @@
 #include "runtime/data/hash.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/made_features.h"
+#include "runtime/data/side_table.h"
 #include "runtime/data/sinks.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/stream_options.h"
@@ -27,7 +28,7 @@ using proto::FeatureSpec;
 
 // The keys of a side table, in the order of its file. SideTables has found each of them once.
 absl::StatusOr<std::vector<std::string>> KeysOf(const proto::JoinSpec& join) {
-  ASSIGN_OR_RETURN(const auto csv, CsvReader::Open(join.path(), CsvFormatOf(join.csv())));
+  ASSIGN_OR_RETURN(const auto csv, OpenSideTable(join));
   ASSIGN_OR_RETURN(const int column, csv->FindColumn(join.right_on()));
   std::vector<std::string> keys;
   while (true) {

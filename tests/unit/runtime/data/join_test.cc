@@ -141,6 +141,15 @@ TEST_CASE("join: a key that stands twice, and a column that is nowhere, are erro
   CHECK_THAT(LoadError(films.spec), Contains("join: wanted a path"));
 }
 
+TEST_CASE("join: a table that is a Parquet file is told to be csv, whatever the rows are") {
+  Films films;
+  films.spec.mutable_joins(0)->set_path(films.files.Write("f.parquet", "PAR1\x15\x04"));
+  const std::string error = LoadError(films.spec);
+  CHECK_THAT(error, EndsWith("f.parquet: wanted a csv file, as every joined table is, found a "
+                             "Parquet file"));
+  CHECK_THAT(error, !Contains("dataset.format"));
+}
+
 TEST_CASE("join: streamed rows have the columns of those in memory") {
   Films films;
   films.spec.mutable_split()->set_validation_fraction(0.2);
