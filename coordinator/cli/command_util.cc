@@ -37,8 +37,8 @@ absl::Status AsUsersMistake(const absl::Status& status) {
 }
 
 absl::StatusOr<job::JobSpec> ReadJob(const std::string& path,
-                                     const std::vector<std::string>& overrides) {
-  auto job = job::ParseJobFile(path, overrides);
+                                     const std::vector<std::string>& overrides, job::JobUse use) {
+  auto job = job::ParseJobFile(path, overrides, use);
   if (!job.ok()) return AsConfiguration(job.status());
   RETURN_IF_ERROR(CheckCacheNotReadAsData(*job));
   RETURN_IF_ERROR(job::CheckColumns(*job));

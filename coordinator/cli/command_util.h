@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/job/job_parser.h"
 #include "coordinator/job/job_spec.h"
 
 namespace coxswain::cli {
@@ -17,7 +18,8 @@ absl::Status AsConfiguration(const absl::Status& status);
 absl::Status AsUsersMistake(const absl::Status& status);
 // Also looks for the columns that the job names, and at where its cache is.
 absl::StatusOr<job::JobSpec> ReadJob(const std::string& path,
-                                     const std::vector<std::string>& overrides);
+                                     const std::vector<std::string>& overrides,
+                                     job::JobUse use = job::JobUse::kTraining);
 
 // Whether one of these `--set` gave the job the key, rather than its file, or an override that a
 // saved job was trained with.

@@ -119,7 +119,7 @@ absl::StatusOr<EvaluatedJob> ReadEvaluatedJob(const std::string& file, const std
   if (file.empty()) {
     ASSIGN_OR_RETURN(evaluated, ReadSavedJob(directory, overrides, kind));
   } else {
-    ASSIGN_OR_RETURN(evaluated.job, ReadJob(file, overrides));
+    ASSIGN_OR_RETURN(evaluated.job, ReadJob(file, overrides, job::JobUse::kEvaluation));
   }
   job::JobSpec& job = evaluated.job;
   const bool wants_gpus = job.train.device == DeviceChoice::kGpu;

@@ -42,14 +42,15 @@ void ReadName(const JobReader& reader) {
   }
 }
 
-// The loss's kind decides which keys `loss` has.
-void FillInLoss(const std::string& fallback, config::YamlNode* section) {
-  config::YamlEntry* loss = section->Find("loss");
+// The loss's kind decides which keys `loss` has, and the model's which kind that is by default.
+void FillInLoss(config::YamlNode* root) {
+  const std::string fallback = DefaultLoss(*root);
+  config::YamlEntry* loss = root->Find("loss");
   if (loss == nullptr) {
-    loss = &section->entries.emplace_back();
+    loss = &root->entries.emplace_back();
     loss->key = "loss";
     loss->value.kind = config::YamlNode::Kind::kMap;
-    loss->value.where = section->where;
+    loss->value.where = root->where;
   }
   if (loss->value.kind != config::YamlNode::Kind::kMap || loss->value.Find("kind") != nullptr)
     return;
@@ -59,16 +60,6 @@ void FillInLoss(const std::string& fallback, config::YamlNode* section) {
   kind.value.kind = config::YamlNode::Kind::kScalar;
   kind.value.text = fallback;
   kind.value.where = loss->value.where;
-}
-
-// The model decides the kind of the job's loss; a task has one of its own.
-void FillInLosses(config::YamlNode* root) {
-  FillInLoss(DefaultLoss(*root), root);
-  config::YamlEntry* const labels = root->Find("labels");
-  if (labels == nullptr) return;
-  for (config::YamlNode& label : labels->value.items) {
-    if (label.kind == config::YamlNode::Kind::kMap) FillInLoss("sigmoid_cross_entropy", &label);
-  }
 }
 
 std::string Resolve(const std::string& directory, const std::string& path) {
@@ -134,7 +125,7 @@ bool IsName(absl::string_view name) {
 }
 
 absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file_name,
-                                 const std::vector<std::string>& overrides) {
+                                 const std::vector<std::string>& overrides, JobUse use) {
   Problems problems;
   JobSpec job;
   job.file = file_name;
@@ -145,10 +136,10 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
     const absl::Status status = ApplyOverride(flag, &*root);
     if (!status.ok()) flag_errors.emplace_back(status.message());
   }
-  if (root->kind == config::YamlNode::Kind::kMap) FillInLosses(&*root);
+  if (root->kind == config::YamlNode::Kind::kMap) FillInLoss(&*root);
   SchemaChecker(&problems, &job.locations, JobSchema()).Check(&*root);
   if (root->kind == config::YamlNode::Kind::kMap) {
-    const JobReader reader{SectionView(&*root), &problems, &job};
+    const JobReader reader{SectionView(&*root), &problems, &job, use};
     ReadName(reader);
     ReadDataset(reader);
     ReadSplit(reader);
@@ -173,8 +164,8 @@ absl::StatusOr<JobSpec> ParseJob(absl::string_view text, const std::string& file
 
 absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& file_name,
                                      const std::string& directory,
-                                     const std::vector<std::string>& overrides) {
-  ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, file_name, overrides));
+                                     const std::vector<std::string>& overrides, JobUse use) {
+  ASSIGN_OR_RETURN(JobSpec job, ParseJob(text, file_name, overrides, use));
   const std::string base = absl::StrCat(directory, "/");
   absl::Status checked;
   ForEachPath(&job, [&](const std::string& key, std::string* path) {
@@ -186,13 +177,13 @@ absl::StatusOr<JobSpec> ParseKeptJob(absl::string_view text, const std::string& 
 }
 
 absl::StatusOr<JobSpec> ParseJobFile(const std::string& path,
-                                     const std::vector<std::string>& overrides) {
+                                     const std::vector<std::string>& overrides, JobUse use) {
   ASSIGN_OR_RETURN(const std::string text, config::ReadTextFile(path));
   // Absolute, because workers read the same files from whatever directory they run in.
   std::error_code ignored;
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
   ASSIGN_OR_RETURN(JobSpec job,
-                   ParseKeptJob(text, path, absolute.parent_path().string(), overrides));
+                   ParseKeptJob(text, path, absolute.parent_path().string(), overrides, use));
   RETURN_IF_ERROR(CheckNoIdleKeys(job));
   return job;
 }

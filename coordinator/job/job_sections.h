@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/bound_key.h"
 #include "coordinator/job/checked_yaml.h"
+#include "coordinator/job/job_parser.h"
 #include "coordinator/job/job_spec.h"
 
 namespace coxswain::job {
@@ -17,6 +18,7 @@ struct JobReader {
   SectionView file;
   Problems* problems;
   JobSpec* job;
+  JobUse use;
 
   void Error(const std::string& path, const std::string& message) const {
     problems->Add(path, job->Where(path), absl::StrCat(path, ": ", message));

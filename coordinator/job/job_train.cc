@@ -284,9 +284,26 @@ void CheckMetricKey(const JobReader& reader, const std::string& section, std::st
   }
 }
 
+// Whether a rule of training could go by the job's metrics.
+bool Fits(const JobSpec& job, const std::string& rule) {
+  const std::string whole = NameOfMetric(job.tasks, rule);
+  for (const MetricSpec& metric : job.evaluate.metrics) {
+    if (!rule.empty() && metric.name != rule && metric.name != whole) continue;
+    return job.evaluate.enabled && metric.kind->compares;
+  }
+  return false;
+}
+
 // What goes by the metrics of evaluations on the way.
 void CheckRules(const JobReader& reader) {
   TrainSpec& train = reader.job->train;
+  if (reader.use == JobUse::kEvaluation) {
+    const auto leave_out = [&](auto* rule) {
+      if (*rule && !Fits(*reader.job, (*rule)->metric)) rule->reset();
+    };
+    leave_out(&train.early_stopping);
+    leave_out(&train.reduce_on_plateau);
+  }
   if (train.early_stopping) {
     CheckMetricKey(reader, "train.early_stopping", &train.early_stopping->metric);
   }

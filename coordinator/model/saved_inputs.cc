@@ -348,10 +348,10 @@ absl::StatusOr<job::JobSpec> ReadKeptJob(const std::string& directory, const Man
   ASSIGN_OR_RETURN(const SavedModelInfo info, ReadModelInfo(directory, kind));
   std::vector<std::string> all = info.overrides;
   all.insert(all.end(), overrides.begin(), overrides.end());
-  ASSIGN_OR_RETURN(
-      job::JobSpec job,
-      job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
-                        std::filesystem::path(info.job_file).parent_path().string(), all));
+  ASSIGN_OR_RETURN(job::JobSpec job,
+                   job::ParseKeptJob(info.job_text, absl::StrCat(directory, "/job.yaml"),
+                                     std::filesystem::path(info.job_file).parent_path().string(),
+                                     all, job::JobUse::kEvaluation));
   // A job without a name is called like its file, which has another name here.
   if (job.locations.count("name") == 0 && !info.job.empty()) job.name = info.job;
   return job;

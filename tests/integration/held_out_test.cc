@@ -124,6 +124,22 @@ TEST_CASE("eval measures the part that it is asked for", "[held-out]") {
   CHECK_THAT(none.err, Contains("the validation part has no rows"));
 }
 
+TEST_CASE("eval computes other metrics than early stopping and lower rates go by", "[held-out]") {
+  const std::vector<std::string> rules = {"--set", "train.early_stopping={metric: rmse}", "--set",
+                                          "train.reduce_on_plateau={metric: rmse}"};
+  const Trained model("{validation: 0.3, test: 0.1}", rules);
+  std::vector<std::string> by_file = {
+      "eval",     model.files.Path("job.yaml"),    "--model-dir", model.files.Path("model"),
+      "--report", model.files.Path("report.json"), "--set",       "evaluate.metrics=[mae]"};
+  by_file.insert(by_file.end(), rules.begin(), rules.end());
+  for (const Result& result :
+       {model.Eval({"--set", "evaluate.metrics=[mae]"}), Coxswain(by_file)}) {
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    CHECK_THAT(result.out, Contains("mae") && !Contains("rmse"));
+  }
+}
+
 TEST_CASE("a part that the model was trained with is none that is given to eval", "[held-out]") {
   const Trained model("{validation: 0.3, test: 0.1}", {"--set", "evaluate.part=validation"});
   for (const std::vector<std::string>& more :
