@@ -85,6 +85,24 @@ absl::Status NotHeldOut(const std::string& source, const HeldOut& found) {
             "--allow-training-rows trains and evaluates as it is"));
 }
 
+std::string NewExamples(const std::string& source, const model::TrainedOn& trained,
+                        const job::JobSpec& job, const data::Dataset& data) {
+  const bool grown = data.since_training() == data::SinceTraining::kGrown;
+  if (!grown || !model::KeepsParts(trained, data)) return "";
+  const int64_t training = data.num_examples(Part::kTraining) - trained.training;
+  int64_t held_out = data.num_examples(Part::kValidation) - trained.validation;
+  if (DrawnByRow(job, Part::kTest)) held_out += data.num_examples(Part::kTest) - trained.test;
+  std::string text = absl::StrCat(WithCommas(training + held_out), " examples are new since ",
+                                  source, " was trained: ", WithCommas(training),
+                                  " of them are trained on, ", WithCommas(held_out), " held out");
+  const proto::SplitSpec& split = job.dataset.split();
+  if (!split.by().empty() && split.validation_fraction() + split.test_fraction() > 0) {
+    absl::StrAppend(&text, " (with split.by, its shares are shares of all examples, and are taken ",
+                    "from the latest)");
+  }
+  return text;
+}
+
 std::string ChangeSinceTraining(const model::TrainedOn& trained, const data::Dataset& data) {
   const std::string then = Counts(trained.training, trained.validation, trained.test);
   const std::string now =

@@ -5,11 +5,13 @@
 #include <optional>
 #include <system_error>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/api/cluster_identity.h"
 #include "coordinator/api/variable_info.h"
+#include "coordinator/cli/changed_rates.h"
 #include "coordinator/cli/chaos_command.h"
 #include "coordinator/cli/cluster_reload.h"
 #include "coordinator/cli/command_util.h"
@@ -161,17 +163,25 @@ absl::Status FindAgain(const TrainFlags& flags, CheckpointManager* checkpoints) 
 
 // What the job says otherwise than the one whose inputs are beside the checkpoints. What cannot go
 // on with these is refused elsewhere; the rest trains on as it is now.
-void TellChanges(const TrainFlags& flags, const std::string& job_text,
+void TellChanges(const TrainFlags& flags, const std::string& job_text, const job::JobSpec& job,
                  const CheckpointManager* checkpoints) {
   if (checkpoints == nullptr || !checkpoints->found()) return;
   const auto before =
       model::ReadModelInfo(model::InputsOf(checkpoints->options().directory), model::kSavedInputs);
-  if (!before.ok()) return;
-  const std::vector<std::string> changed =
-      job::ChangedKeys({before->job_text, before->overrides}, {job_text, flags.overrides});
-  if (changed.empty()) return;
-  NoteOnStderr(absl::StrCat("note: the job is not what it was when it began: ",
-                            absl::StrJoin(changed, "; ")));
+  std::vector<std::string> changed;
+  if (before.ok()) {
+    changed = job::ChangedKeys({before->job_text, before->overrides}, {job_text, flags.overrides});
+  }
+  if (!changed.empty()) {
+    NoteOnStderr(absl::StrCat("note: the job is not what it was when it began: ",
+                              absl::StrJoin(changed, "; ")));
+  }
+  const bool told = absl::c_any_of(
+      changed, [](const std::string& key) { return absl::StrContains(key, "optimizer"); });
+  const std::string rates = told ? "" : ChangedRates(checkpoints->manifest(), job);
+  if (rates.empty()) return;
+  NoteOnStderr(
+      absl::StrCat("note: tables have other learning rates than in the checkpoint: ", rates));
 }
 
 // The command line that continues a job with these flags; but for --trace, which would replace the
@@ -386,7 +396,10 @@ absl::StatusOr<std::optional<model::EarlierModel>> KeepKnownIds(const TrainFlags
 absl::Status CheckHeldOut(const TrainFlags& flags, const Given& given,
                           const runner::JobRunner& runner) {
   const job::JobSpec& job = runner.job();
-  if (!given.earlier || !job.evaluate.enabled) return absl::OkStatus();
+  if (!given.earlier) return absl::OkStatus();
+  const std::string more = NewExamples(flags.init_from, given.earlier->trained, job, runner.data());
+  if (!more.empty() && !flags.quiet) std::fprintf(stderr, "note: %s\n", more.c_str());
+  if (!job.evaluate.enabled) return absl::OkStatus();
   for (const Part part : {job.evaluate.part, runner.FinalPart()}) {
     const HeldOut held_out = IsHeldOut(flags.init_from, given.earlier->trained, job, runner.data(),
                                        runner.ScoredPart(part));
@@ -542,7 +555,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   const Cluster cluster = *std::move(opened);
   const TrainMetrics::Watch watch = metrics.WatchCluster(cluster);
   RETURN_IF_ERROR(FindAgain(flags, checkpoints.get()));
-  TellChanges(flags, given.job_text, checkpoints.get());
+  TellChanges(flags, given.job_text, job, checkpoints.get());
   std::unique_ptr<TraceSession> trace;
   if (!flags.trace.empty()) {
     ASSIGN_OR_RETURN(trace, TraceSession::Start(cluster, flags.trace));

@@ -373,7 +373,9 @@ TEST_CASE("rows that a model was trained on stay in training when it goes on wit
   const Result grown = model.TrainOn("model", "grown", how);
   CAPTURE(grown.err);
   REQUIRE(grown.code == 0);
-  CHECK_THAT(grown.err, !Contains("note: "));
+  CHECK_THAT(grown.err, Contains("note: 200 examples are new since " + model.files.Path("model") +
+                                 " was trained: ") &&
+                            !Contains("may have") && !Contains("split.by"));
   // Those that were held out still are, and others of the new rows.
   const int64_t now = ReadJson(model.files.Path("trained.json"))["evaluated"]["examples"];
   CHECK(now > before);
@@ -388,6 +390,34 @@ TEST_CASE("rows that a model was trained on stay in training when it goes on wit
   CHECK(third.code == (by_user ? 2 : 0));
   CHECK(model.EvalOf("grown").code == (by_user ? 2 : 0));
   if (by_user) CHECK_THAT(third.err, Contains("of which it knew the first ones before"));
+}
+
+TEST_CASE("training that goes on with more rows says how many of these it trains on",
+          "[held-out][warm-start]") {
+  const bool streamed = GENERATE(false, true);
+  CAPTURE(streamed);
+  // The rating stands for a time: that of new rows is the latest.
+  Trained model("{by: rating, validation: 0.1, test: 0.1}");
+  const auto note = [&](int new_rows, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> rows = Ratings();
+    for (int i = 0; i < new_rows; ++i) rows.push_back(absl::StrCat("u", i % 20, ",i3,9"));
+    model.SetRows(rows);
+    std::vector<std::string> arguments = {
+        "--set", absl::StrCat("dataset.streaming=", streamed ? "true" : "false")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = model.TrainOn("model", "next", arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.err;
+  };
+  const std::string since =
+      " examples are new since " + model.files.Path("model") + " was trained: ";
+  CHECK_THAT(note(60), Contains("note: 60" + since +
+                                "0 of them are trained on, 60 held out (with "
+                                "split.by, its shares are shares of all examples"));
+  CHECK_THAT(note(150), Contains("note: 150" + since + "60 of them are trained on, 90 held out"));
+  CHECK_THAT(note(0), !Contains("are new"));
+  CHECK_THAT(note(60, {"--quiet"}), !Contains("are new"));
 }
 
 TEST_CASE("the next day's rows are trained on with a note, for they may be those of the day before",

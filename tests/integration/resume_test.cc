@@ -491,6 +491,39 @@ TEST_CASE("a job is resumed only with updates of as many batches, combined as be
   CHECK(with_backup.code == 0);
 }
 
+TEST_CASE("a job that goes on says which tables have another learning rate than before",
+          "[resume]") {
+  const DataFiles files;
+  const std::string checkpoints = files.Path("checkpoints");
+  const std::string job = WriteTabular(files,
+                                       "label: {column: label}\n"
+                                       "model: {kind: mlp, hidden: [4]}\n"
+                                       "train: {batch_size: 32}\n");
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "train", job, "--in-process", "--quiet", "--resume", "--checkpoint-dir", checkpoints};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto result = Coxswain(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.err;
+  };
+  const std::vector<std::string> old = {"--set", "optimizer.table.learning_rate=0.001"};
+  train(old);
+  CHECK_THAT(train(old), !Contains("rate"));
+  // Where the keys differ, these are told, and once.
+  CHECK_THAT(train({"--set", "train.epochs=2"}),
+             Contains("optimizer.table.learning_rate: 0.001, now none") &&
+                 !Contains("other learning rates"));
+  // Where only the default does, as of a job of an earlier version: its own file says nothing.
+  fs::remove_all(checkpoints);
+  train(old);
+  fs::remove_all(checkpoints + "/inputs");
+  CHECK_THAT(train({"--set", "train.epochs=2"}),
+             Contains("note: tables have other learning rates than in the checkpoint: color: "
+                      "0.001, now 0.005"));
+}
+
 TEST_CASE("inputs beside checkpoints that are damaged are written again by --resume", "[resume]") {
   const DataFiles files;
   const std::string checkpoints = files.Path("checkpoints"), inputs = checkpoints + "/inputs";
