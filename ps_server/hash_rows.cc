@@ -88,8 +88,8 @@ absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpe
   return rows;
 }
 
-// For as many rows as the machine can hold; in a file more. Less where many shards share a process's
-// addresses.
+// For as many rows as the machine can hold; in a file more. Less where many shards share a
+// process's addresses.
 absl::Status HashRows::ReserveAddresses(const TableFile& file) {
   const size_t per_row = row_stride_ + plan_.side_stride;
   size_t bytes = file.valid() ? kMostAddresses : std::min(PhysicalMemoryBytes(), kMostAddresses);

@@ -30,8 +30,8 @@ HeldOut IsHeldOut(const std::string& source, const model::TrainedOn& trained,
 absl::Status NotHeldOut(const std::string& source, const HeldOut& found);
 
 // For people, of data that has grown since the model at `source` was trained: how many examples are
-// new, and how many of these are trained on. Empty where it has not grown, or where the old examples
-// do not have the parts that they had.
+// new, and how many of these are trained on. Empty where it has not grown, or where the old
+// examples do not have the parts that they had.
 std::string NewExamples(const std::string& source, const model::TrainedOn& trained,
                         const job::JobSpec& job, const data::Dataset& data);
 

@@ -17,8 +17,9 @@ struct StatusFlags {
 };
 int ShowStatus(const StatusFlags& flags);
 
-// What is printed below a task about its shards: how late their gradients are, and hash tables whose
-// rows come and go. At most a line of each, of all shards together; `verbose`: lines of each shard.
+// What is printed below a task about its shards: how late their gradients are, and hash tables
+// whose rows come and go. At most a line of each, of all shards together; `verbose`: lines of each
+// shard.
 std::string ShardsText(const proto::TaskStatus& status, bool verbose);
 
 }  // namespace coxswain::cli

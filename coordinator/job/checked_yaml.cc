@@ -141,8 +141,8 @@ absl::Status Problems::status() const {
   return config::ConfigurationError(absl::StrJoin(lines_, "\n"));
 }
 
-// The selector of the section at `path` of the file, as it is given there or by its default; "" where
-// it is wrong.
+// The selector of the section at `path` of the file, as it is given there or by its default; ""
+// where it is wrong.
 std::string SchemaChecker::SelectorOf(absl::string_view path) const {
   const SchemaKey* key = nullptr;
   const SchemaSection* section = &file_;

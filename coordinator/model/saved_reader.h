@@ -21,8 +21,8 @@
 #include "coxswain/tensor.h"
 #include "runtime/base/row_mix.h"
 #include "runtime/checkpoint/delta_files.h"
-#include "runtime/env/random_access_file.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/env/random_access_file.h"
 
 namespace coxswain::model {
 

@@ -94,7 +94,8 @@ struct RunState {
   // empty: none.
   std::string side_tables;
   // Steps after which those of the job (train.steps) were over within an update of several batches,
-  // in their order: a job that goes on with more begins another update there. Older ones do not say.
+  // in their order: a job that goes on with more begins another update there. Older ones do not
+  // say.
   std::vector<int64_t> short_updates = {};
   // Epochs that are trained, evaluated and judged by early stopping.
   int64_t epochs_finished = 0;
@@ -124,8 +125,8 @@ struct RunState {
 // By what the learning rates of a step are multiplied whose examples begin here (rates.cc).
 double RateFactorAt(const RunState& state, const DataPosition& at);
 
-// How many updates of `batches` this number of steps makes. The last one of an epoch, and those that
-// the state says, may have fewer.
+// How many updates of `batches` this number of steps makes. The last one of an epoch, and those
+// that the state says, may have fewer.
 int64_t UpdatesOf(const RunState& state, int64_t steps, int64_t batches, int64_t steps_per_epoch);
 
 std::string ToJson(const RunState& state);

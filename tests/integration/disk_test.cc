@@ -61,11 +61,11 @@ faults:
   - {task: ps, at_update: [60, 200], restart_delay: 100ms}
   - {task: worker, at_update: [150], restart_delay: 100ms}
 )");
-  const auto result = Run(CoxswainCommand(
-      {"train", job, "--local=2x2", "--chaos", chaos, "--checkpoint-dir", files.Path("ck"), "--set",
-       "checkpoint.every_steps=40", "--set", kOnDisk, "--set", "train.epochs=60", "--report",
-       report},
-      {{kVariable, disk.Path("")}}, absl::Seconds(200));
+  const auto result =
+      Run(CoxswainCommand({"train", job, "--local=2x2", "--chaos", chaos, "--checkpoint-dir",
+                           files.Path("ck"), "--set", "checkpoint.every_steps=40", "--set", kOnDisk,
+                           "--set", "train.epochs=60", "--report", report}),
+          {{kVariable, disk.Path("")}}, absl::Seconds(200));
   CAPTURE(result.out, result.err);
   REQUIRE(result.code == 0);
   CHECK_THAT(result.out, Contains("every promise was kept"));

@@ -66,7 +66,7 @@ TEST_CASE("job: tables may be on disk, but for those of which each step moves al
                                   "parameter_servers: {table_device: disk}\n"),
                              "j.yaml", {});
   CHECK_THAT(std::string(adam.status().message()),
-             Contains("j.yaml:8:35: tables.user.device (by parameter_servers.table_device): disk: "
+             Contains("j.yaml:9:21: tables.user.device (by parameter_servers.table_device): disk: "
                       "the optimizer adam moves all rows") &&
                  Contains("kept in memory; lazy_adam moves those of a batch"));
 }

@@ -90,7 +90,7 @@ TEST_CASE("labels: each has a column, a loss, a weight of rows and one of the lo
 TEST_CASE("labels: a loss without a kind is the default one, with its keys alone") {
   CHECK_THAT(
       ErrorOf(Text("labels: [{name: a, column: c, loss: {delta: 2}}]\n")),
-      Catch::Matchers::StartsWith("job.yaml:8:38: key 'delta' in labels.a.loss is not for kind "
+      Catch::Matchers::StartsWith("job.yaml:7:38: key 'delta' in labels.a.loss is not for kind "
                                   "sigmoid_cross_entropy, only for huber"));
   const auto job = ParseJob(Text("labels: [{name: a, column: c, loss: {}}]\n"), "job.yaml");
   INFO(job.status().message());

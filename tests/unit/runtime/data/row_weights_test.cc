@@ -69,6 +69,7 @@ TEST_CASE(
   for (const std::string& path : paths) {
     CAPTURE(path);
     auto spec = CsvSpec(path);
+    if (path == paths[1]) spec.mutable_csv()->set_quoting(true);
     if (path == paths[2]) {
       spec.set_format("jsonl");
       spec.clear_csv();
