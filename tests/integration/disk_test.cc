@@ -51,6 +51,21 @@ TEST_CASE("a job with its tables on disk learns what it learns in memory, and le
   CHECK(std::filesystem::is_empty(disk.Path("")));
 }
 
+TEST_CASE("daemons that were told where keep a job's tables on disk", "[disk]") {
+  const DataFiles files, disk;
+  const std::string job = WriteTabular(files, kWideDeep);
+  Daemons daemons(files, 2, 1, [&](const std::string& kind, int) {
+    Daemons::Launch launch;
+    if (kind == "ps") launch.flags = {"--table-dir", disk.Path("")};
+    return launch;
+  });
+  const auto result =
+      Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--set", kOnDisk});
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 0);
+  CHECK(std::filesystem::is_empty(disk.Path("")));
+}
+
 TEST_CASE("a job with its tables on disk keeps its promises when parameter servers are killed",
           "[disk]") {
   const DataFiles files, disk;

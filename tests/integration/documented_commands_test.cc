@@ -308,6 +308,7 @@ TEST_CASE("docs: no page shows a command that is not run by a test", "[docs]") {
       "README.md",     "serving.md",  "predict.md",     "export.md", "evaluation.md",
       "failures.md",   "security.md", "performance.md", "report.md",
       "chaos.md",       // by `./dev chaos` and chaos_test.cc
+      "disk.md",        // disk_test.cc
       "gpu.md",         // wants a GPU: gpu_test.cc
       "monitoring.md",  // metrics_test.cc
   };
