@@ -153,13 +153,13 @@ TEST_CASE("a job whose steps were over within an update counts the updates of th
                                                "--set",
                                                "train.batch_size=32",
                                                "--set",
-                                               "split={}",
+                                               "split=",
                                                "--set",
                                                "train.epochs=",
                                                "--set",
                                                absl::StrCat("train.steps=", steps),
                                                "--set",
-                                               "evaluate={}",
+                                               "evaluate=",
                                                "--set",
                                                absl::StrCat("train.consistency=", mode)});
       INFO(result.out << result.err);
