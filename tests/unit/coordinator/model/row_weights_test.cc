@@ -126,7 +126,8 @@ TEST_CASE("a row of weight 0 has no part in training, whatever its label is", "[
   rows.push_back({"a,w,0,-1,-1,-1", 0});
   rows.push_back({"b,w,0,1e30,3e38,1e30", 0});
   rows.push_back({"c,w,0,-3e38,-3e38,3", 0});
-  const char* const models[] = {
+  const std::string factors = "model: {kind: matrix_factorization, user: {feature: shop}, ";
+  const std::string models[] = {
       "label: {column: bought}\nmodel: {kind: logistic_regression}",
       "label: {column: bought}\nmodel: {kind: logistic_regression}\nloss: {kind: hinge}",
       "label: {column: bought}\nmodel: {kind: mlp, hidden: [4]}\nloss: {kind: focal}",
@@ -134,10 +135,9 @@ TEST_CASE("a row of weight 0 has no part in training, whatever its label is", "[
       "label: {column: stars}\nmodel: {kind: linear_regression}\nloss: {kind: mse}",
       "label: {column: stars}\nmodel: {kind: linear_regression}\nloss: {kind: mae}",
       "label: {column: stars}\nmodel: {kind: linear_regression}\nloss: {kind: huber}",
-      "label: {column: stars}\nmodel: {kind: matrix_factorization, user: {feature: shop}, item: "
-      "{feature: film}, dim: 4}",
+      "label: {column: stars}\n" + factors + "item: {feature: film}, dim: 4}",
   };
-  for (const char* model : models) {
+  for (const std::string& model : models) {
     INFO(model);
     const auto with = Train(model, rows, false), without = Train(model, kKnown, true);
     for (const auto& [name, values] : without) {
@@ -150,7 +150,8 @@ TEST_CASE("a row of weight 0 has no part in training, whatever its label is", "[
   }
   // Nor has one whose prediction is so far off that its loss is infinite.
   rows.push_back({"a,w,1e25,1,1,1", 0});
-  for (const float loss : Train(models[4], rows, false).at("loss")) CHECK(std::isfinite(loss));
+  const auto trained = Train(models[4], rows, false);
+  for (const float loss : trained.at("loss")) CHECK(std::isfinite(loss));
 }
 
 TEST_CASE("a batch whose weights are all 0 changes nothing", "[model]") {
