@@ -24,6 +24,8 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/data/names.h"
+#include "runtime/data/utf8.h"
 #include "runtime/env/this_process.h"
 
 namespace coxswain {
@@ -38,6 +40,15 @@ std::string Absolute(const std::string& directory) {
   std::string path = absolute.lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
+}
+
+// Messages to the parameter servers cannot name others.
+absl::Status CheckPath(const std::string& directory) {
+  if (data::IsUtf8(directory)) return absl::OkStatus();
+  return WithDetail(
+      absl::InvalidArgumentError(absl::StrCat(
+          "checkpoint directory: wanted a path in UTF-8, found ", data::Quoted(directory))),
+      {ErrorCause::kConfiguration, false, "", 0});
 }
 
 }  // namespace
@@ -195,6 +206,7 @@ absl::StatusOr<std::vector<RemoteValue>> CheckpointManager::RunPendingBy(
 absl::Status CheckpointManager::Lock(const std::string& cluster, absl::Duration wait) {
   if (state_->options.directory.empty())
     return absl::InvalidArgumentError("no checkpoint directory given");
+  RETURN_IF_ERROR(CheckPath(state_->options.directory));
   if (state_->locked) return absl::OkStatus();
   RETURN_IF_ERROR(state_->files->MakeDirs(state_->options.directory));
   if (!state_->newest) RETURN_IF_ERROR(state_->LookAtCheckpoints());
@@ -276,6 +288,7 @@ absl::Status CheckpointManager::Start(const Cluster& cluster, std::function<std:
     return absl::FailedPreconditionError(absl::StrCat(
         "CheckpointManager::Start was called before, for ", state_->options.directory));
   }
+  RETURN_IF_ERROR(CheckPath(state_->options.directory));
   // Before the lock: it could be taken from the manager that has started.
   RETURN_IF_ERROR(
       WaitForStatus([&](auto done) { cluster.controller()->CheckNoCheckpoints(std::move(done)); }));

@@ -2,11 +2,10 @@
 
 #include <unistd.h>
 
-#include <system_error>
+#include <utility>
 
 #include "runtime/base/status.h"
 #include "runtime/env/keep_access.h"
-#include "runtime/env/replace_directory.h"
 
 namespace coxswain::cli {
 namespace {
@@ -28,13 +27,11 @@ absl::StatusOr<std::unique_ptr<PredictionOutput>> PredictionOutput::Open(const s
   ASSIGN_OR_RETURN(output->stream_, OpenIfStream(path));
   if (output->stream_) return output;
   output->target_ = env::BehindLinks(path);
-  output->written_ = env::NewNameBeside(output->target_);
-  ASSIGN_OR_RETURN(output->file_, output->files_->Create(output->written_));
+  env::RemoveUnfinished(output->target_);
+  ASSIGN_OR_RETURN(env::UnfinishedFile unfinished, env::UnfinishedFile::Beside(output->target_));
+  output->unfinished_.emplace(std::move(unfinished));
+  ASSIGN_OR_RETURN(output->file_, output->files_->Create(output->unfinished_->path()));
   return output;
-}
-
-PredictionOutput::~PredictionOutput() {
-  if (file_ != nullptr && !published_) files_->RemoveAll(written_).IgnoreError();
 }
 
 absl::Status PredictionOutput::Write(absl::string_view text) {
@@ -47,10 +44,8 @@ absl::Status PredictionOutput::Finish() {
   if (file_ == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(file_->Sync());
   RETURN_IF_ERROR(file_->Close());
-  env::KeepAccess(target_, written_);
-  RETURN_IF_ERROR(files_->Rename(written_, target_));
-  published_ = true;
-  return absl::OkStatus();
+  env::KeepAccess(target_, unfinished_->path());
+  return unfinished_->MoveTo(files_.get(), target_);
 }
 
 }  // namespace coxswain::cli

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "coordinator/cli/outputs.h"
 #include "runtime/env/file_system.h"
+#include "runtime/env/unfinished_files.h"
 
 namespace coxswain::cli {
 
@@ -23,9 +24,6 @@ class PredictionOutput {
                             const std::vector<CommandInput>& inputs);
   // Errors: those of the file system.
   static absl::StatusOr<std::unique_ptr<PredictionOutput>> Open(const std::string& path);
-  // Removes what was not finished.
-  ~PredictionOutput();
-
   absl::Status Write(absl::string_view text);
   // The file takes the place of an older one.
   absl::Status Finish();
@@ -36,9 +34,8 @@ class PredictionOutput {
   const std::unique_ptr<env::FileSystem> files_;
   std::optional<net::UniqueFd> stream_;  // --output is one, such as /dev/stdout
   std::string target_;
-  std::string written_;  // the temporary file
-  std::unique_ptr<env::WritableFile> file_;
-  bool published_ = false;
+  std::optional<env::UnfinishedFile> unfinished_;
+  std::unique_ptr<env::WritableFile> file_;  // which is written
 };
 
 }  // namespace coxswain::cli

@@ -342,6 +342,8 @@ class Controller {
   void ForgetUnread();
   void ForgetValues(ValuesId values);
   void TellWorkers(const proto::ControlRequest& release);
+  void TellReleased(DatasetId dataset);
+  void WithdrawDataset(const DatasetTable::Registration& registration);
   void SendToPs(int ps, proto::ControlRequest request, std::vector<Buffer> payload,
                 TaskSession::ResponseFn done);
   // Calls `request` with the shard's PS, now or when recovery is over, and again if the PS is lost.

@@ -154,13 +154,24 @@ void Controller::ForgetUnread() {
   for (const DatasetId id : datasets_.Unread([this](DatasetId d) { return plans_.Reads(d); })) {
     datasets_.Remove(id);
     closures_.ForgetDataset(id);
-    proto::ControlRequest release;
-    release.mutable_release_dataset()->set_dataset(id);
-    TellWorkers(release);  // one that is away is set up anew, without it
+    TellReleased(id);
   }
   for (const ValuesId id : values_.Unread([this](ValuesId v) { return plans_.Reads(v); })) {
     ForgetValues(id);
   }
+}
+
+// Workers that have taken a data set that another one has not would keep its memory.
+void Controller::WithdrawDataset(const DatasetTable::Registration& registration) {
+  if (!datasets_.IsCurrent(registration)) return;
+  datasets_.Withdraw(registration);
+  if (!life_.ending()) TellReleased(registration.dataset);
+}
+
+void Controller::TellReleased(DatasetId dataset) {
+  proto::ControlRequest release;
+  release.mutable_release_dataset()->set_dataset(dataset);
+  TellWorkers(release);  // one that is away is set up anew, without it
 }
 
 void Controller::ForgetValues(ValuesId values) {
@@ -213,7 +224,7 @@ void Controller::RegisterDataset(DatasetId id, DatasetSource source, DoneFn done
     auto gather =
         NewStatusGather([this, registration, done = std::move(done)](absl::Status status) {
           if (!status.ok()) {
-            datasets_.Withdraw(registration);
+            WithdrawDataset(registration);
           } else if (datasets_.IsCurrent(registration)) {
             // A checkpoint tells it from others of the same data.
             closures_.KnowDataset(registration.dataset);

@@ -8,7 +8,10 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -28,12 +31,14 @@
 #include "runtime/env/file_system.h"
 #include "runtime/env/keep_access.h"
 #include "runtime/env/replace_directory.h"
+#include "runtime/env/unfinished_files.h"
 
 namespace coxswain::exporter {
 namespace {
 
 constexpr char kDirectoryFacts[] = "export.json";
 constexpr char kFormat[] = "coxswain-export";
+constexpr char kLabelsEnding[] = ".metadata.tsv", kRemovedEnding[] = ".removed.csv";
 
 Facts FactsOf(const model::SavedSource& source, const model::SavedSource* base) {
   Facts facts = {
@@ -103,7 +108,7 @@ std::string LabelsFile(const std::string& file) {
   for (const ExportFormat* format : ExportFormats()) {
     absl::string_view stem = file;
     if (format->labels && absl::ConsumeSuffix(&stem, format->ending)) {
-      return absl::StrCat(stem, ".metadata.tsv");
+      return absl::StrCat(stem, kLabelsEnding);
     }
   }
   return "";
@@ -111,14 +116,13 @@ std::string LabelsFile(const std::string& file) {
 
 // The file with the removed ids of a table.
 std::string RemovedFile(const std::string& file) {
-  return absl::StrCat(file.substr(0, file.rfind('.')), ".removed.csv");
+  return absl::StrCat(file.substr(0, file.rfind('.')), kRemovedEnding);
 }
 
 // A file, or two, for each variable.
 absl::Status WriteDirectory(const model::SavedSource& source, const std::vector<SelectedRows>& all,
                             const Facts& facts, const ExportFormat& format, env::FileSystem* files,
                             const std::string& path) {
-  RETURN_IF_ERROR(files->MakeDirs(path));
   nlohmann::ordered_json manifest = facts;
   manifest["variables"] = nlohmann::ordered_json::array();
   for (const SelectedRows& rows : all) {
@@ -144,14 +148,6 @@ absl::Status WriteDirectory(const model::SavedSource& source, const std::vector<
   return files->WriteAtomically(
       absl::StrCat(path, "/", kDirectoryFacts),
       manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
-}
-
-absl::Status Write(const model::SavedSource& source, const std::vector<SelectedRows>& all,
-                   const ExportOptions& options, const ExportFormat& format, env::FileSystem* files,
-                   const std::string& path) {
-  const Facts facts = FactsOf(source, options.base);
-  if (format.write_all != nullptr) return format.write_all(all, facts, files, path);
-  return WriteDirectory(source, all, facts, format, files, path);
 }
 
 // The text at `key`; empty: there is none, or something else.
@@ -231,16 +227,41 @@ absl::Status CheckTarget(env::FileSystem* files, const model::SavedSource& sourc
   return absl::OkStatus();
 }
 
-// The old export is removed only when the new one is complete.
-absl::Status Publish(env::FileSystem* files, bool directory, const std::string& temporary,
-                     const std::string& target) {
-  if (!directory) {
-    env::KeepAccess(target, temporary);
-    return files->Rename(temporary, target);
-  }
-  return env::ReplaceDirectory(files, temporary, target, [&](const std::string& path) {
-    return files->Exists(path) ? CheckReplaced(files, path) : absl::OkStatus();
-  });
+// Whether an export into a directory makes a file of this name.
+bool IsExportedFile(const std::string& name) {
+  if (name == kDirectoryFacts) return true;
+  const auto ends = [&](const ExportFormat* format) {
+    return format->makes_directory() && absl::EndsWith(name, format->ending);
+  };
+  return absl::c_any_of(ExportFormats(), ends) || absl::EndsWith(name, kLabelsEnding) ||
+         absl::EndsWith(name, kRemovedEnding);
+}
+
+// The old export is removed only when the new one is complete. What is left of one that was killed
+// goes when the next one begins.
+absl::Status ExportFile(const model::SavedSource& source, const std::vector<SelectedRows>& all,
+                        const ExportOptions& options, const ExportFormat& format,
+                        env::FileSystem* files, const std::string& target) {
+  env::RemoveUnfinished(target);
+  ASSIGN_OR_RETURN(env::UnfinishedFile made, env::UnfinishedFile::Beside(target));
+  RETURN_IF_ERROR(format.write_all(all, FactsOf(source, options.base), files, made.path()));
+  env::KeepAccess(target, made.path());
+  return made.MoveTo(files, target);
+}
+
+absl::Status ExportDirectory(const model::SavedSource& source, const std::vector<SelectedRows>& all,
+                             const ExportOptions& options, const ExportFormat& format,
+                             env::FileSystem* files, const std::string& target) {
+  ASSIGN_OR_RETURN(env::NewDirectory made, env::MakeDirectoryBeside(files, target, IsExportedFile));
+  const std::string path = made.path;
+  absl::Status written =
+      WriteDirectory(source, all, FactsOf(source, options.base), format, files, path);
+  const auto may_go = [files](const std::string& old) {
+    return files->Exists(old) ? CheckReplaced(files, old) : absl::OkStatus();
+  };
+  if (written.ok()) written = env::ReplaceDirectory(files, std::move(made), target, may_go);
+  if (!written.ok()) (void)files->RemoveAll(path);  // the first error is the one to report
+  return written;
 }
 
 // Else what was updated cannot be told by counts: some were given out twice.
@@ -297,14 +318,8 @@ absl::StatusOr<std::vector<ExportedVariable>> Export(const model::SavedSource& s
   RETURN_IF_ERROR(CheckGoesOnFrom(source, options.base));
   ASSIGN_OR_RETURN(const std::vector<SelectedRows> all, Choose(source, options, *format));
   RETURN_IF_ERROR(CheckNames(all));
-  const std::string temporary = env::NewNameBeside(target);
-  absl::Status written = Write(source, all, options, *format, files.get(), temporary);
-  if (written.ok()) written = Publish(files.get(), format->makes_directory(), temporary, target);
-  if (!written.ok()) {
-    // The first error is the one to report.
-    (void)files->RemoveAll(temporary);
-    return written;
-  }
+  const auto write = format->makes_directory() ? ExportDirectory : ExportFile;
+  RETURN_IF_ERROR(write(source, all, options, *format, files.get(), target));
   std::vector<ExportedVariable> exported;
   for (const SelectedRows& rows : all) exported.push_back({rows.variable(), rows.rows()});
   return exported;
@@ -323,15 +338,12 @@ absl::Status ExportOnnx(const model::SavedSource& source, const ExportOptions& o
     if (older && !options.replace) {
       return absl::AlreadyExistsError(absl::StrCat(data, " is there already; --force replaces it"));
     }
-    const std::string temporary = env::NewNameBeside(data);
-    absl::Status written = WriteOnnxData(file.data, files.get(), temporary);
+    env::RemoveUnfinished(data);
+    ASSIGN_OR_RETURN(env::UnfinishedFile made, env::UnfinishedFile::Beside(data));
+    RETURN_IF_ERROR(WriteOnnxData(file.data, files.get(), made.path()));
     // The data of a private model is private, also where it had another name.
-    env::KeepAccess(older ? data : options.out, temporary);
-    if (written.ok()) written = files->Rename(temporary, data);
-    if (!written.ok()) {
-      (void)files->RemoveAll(temporary);  // the first error is the one to report
-      return written;
-    }
+    env::KeepAccess(older ? data : options.out, made.path());
+    RETURN_IF_ERROR(made.MoveTo(files.get(), data));
   }
   const absl::Status written = files->WriteAtomically(env::BehindLinks(options.out), file.model);
   if (!written.ok()) {

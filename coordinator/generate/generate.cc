@@ -14,7 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
 #include "runtime/env/keep_access.h"
-#include "runtime/env/replace_directory.h"
+#include "runtime/env/unfinished_files.h"
 
 namespace coxswain::generate {
 namespace {
@@ -111,20 +111,16 @@ absl::StatusOr<Generated> Generate(const PlantedData& data, const GenerateOption
     RETURN_IF_ERROR(CheckTarget(files, path, options.force));
   }
   const std::string target = env::BehindLinks(options.path);
-  const std::string begun = env::NewNameBeside(target);
-  absl::Status status = WriteRows(data, options, begun, pool, files, &generated);
-  if (status.ok()) {
-    nlohmann::ordered_json json;
-    data.Describe(generated.truth, &json);
-    // First, so that there is no file without it.
-    status = files->WriteAtomically(env::BehindLinks(generated.truth_path), json.dump(2) + "\n");
-  }
-  env::KeepAccess(target, begun);
-  if (status.ok()) status = files->Rename(begun, target);
-  if (!status.ok()) {
-    files->RemoveAll(begun).IgnoreError();
-    return status;
-  }
+  env::RemoveUnfinished(target);
+  ASSIGN_OR_RETURN(env::UnfinishedFile begun, env::UnfinishedFile::Beside(target));
+  RETURN_IF_ERROR(WriteRows(data, options, begun.path(), pool, files, &generated));
+  nlohmann::ordered_json json;
+  data.Describe(generated.truth, &json);
+  // First, so that there is no file without it.
+  RETURN_IF_ERROR(
+      files->WriteAtomically(env::BehindLinks(generated.truth_path), json.dump(2) + "\n"));
+  env::KeepAccess(target, begun.path());
+  RETURN_IF_ERROR(begun.MoveTo(files, target));
   return generated;
 }
 

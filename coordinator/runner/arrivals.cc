@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/model/saved_side_tables.h"
 #include "coordinator/model/visits.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mistake.h"
@@ -42,6 +43,20 @@ proto::DatasetSpec SpecOfEpoch(const job::JobSpec& job, int64_t number,
   const int64_t memory = data::SizesOf(spec.stream()).memory;
   spec.mutable_stream()->set_memory(std::max<int64_t>(1, memory / 2));
   return spec;
+}
+
+// Else an epoch whose tables are replaced while the job does not run could not be gone on with: a
+// part of its rows was joined with the tables before. If those are not kept, making it says so.
+void JoinTablesOf(int64_t epoch, const std::string& version, const std::string& inputs,
+                  proto::DatasetSpec* spec) {
+  if (version.empty()) return;
+  const auto now = data::SideTableReading::Read(*spec);
+  if (now.ok() && now->files() != nullptr && now->files()->version == version) return;
+  proto::DatasetSpec kept = *spec;
+  if (!model::UseSavedSideTables(inputs, version, &kept).ok()) return;
+  LogInfo("dataset.follow: a joined table was replaced: epoch ", epoch + 1,
+          " goes on with the tables that it began with");
+  *spec = std::move(kept);
 }
 
 // An error of what is in these files, which their writer is to blame for, and not of the job or of
@@ -90,8 +105,12 @@ absl::Status Arrivals::Check() const {
 }
 
 absl::Status Arrivals::Make(int64_t number, const std::vector<data::FollowedFile>& files) {
+  return Make(number, SpecOfEpoch(job_, number, files));
+}
+
+absl::Status Arrivals::Make(int64_t number, proto::DatasetSpec spec) {
   data::DatasetOptions options;
-  options.spec = SpecOfEpoch(job_, number, files);
+  options.spec = std::move(spec);
   options.batch_size = job_.train.batch_size;
   for (int attempt = 1;; ++attempt) {
     PerWorkerDataset& made = epochs_[number].data;
@@ -110,7 +129,8 @@ absl::Status Arrivals::Make(int64_t number, const std::vector<data::FollowedFile
   }
 }
 
-absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& pending) {
+absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& pending,
+                              const std::string& inputs) {
   std::set<int64_t> wanted;
   for (const Ticket& ticket : pending) wanted.insert(ticket.epoch);
   next_ = std::ssize(state.followed);
@@ -127,7 +147,9 @@ absl::Status Arrivals::Resume(const RunState& state, const std::vector<Ticket>& 
     for (const data::FollowedFile& file : there.files) {
       RETURN_IF_ERROR(data::CheckUnchanged(file.path, file.identity, /*same_machine=*/false));
     }
-    RETURN_IF_ERROR(Make(epoch, there.files));
+    proto::DatasetSpec spec = SpecOfEpoch(job_, epoch, there.files);
+    JoinTablesOf(epoch, there.side_tables, inputs, &spec);
+    RETURN_IF_ERROR(Make(epoch, std::move(spec)));
     const int64_t examples = epochs_[epoch].data.num_examples(Part::kTraining);
     if (examples == there.examples) continue;
     return absl::FailedPreconditionError(

@@ -32,9 +32,12 @@ class Arrivals {
   // Errors: those of FollowedFiles::Check, with the job's line.
   absl::Status Check() const;
   // Before training, with the state that the job goes on from: makes the data sets again that
-  // `pending` closures are of, and those of epochs that are not finished. Errors: those of making
-  // them, such as FailedPrecondition for a file that is not what it was.
-  absl::Status Resume(const RunState& state, const std::vector<Ticket>& pending);
+  // `pending` closures are of, and those of epochs that are not finished. These are joined with the
+  // tables that they began with, from those that `inputs` (model::kInputsFolder) keeps if they were
+  // replaced since. Errors: those of making them, such as FailedPrecondition for a file that is not
+  // what it was.
+  absl::Status Resume(const RunState& state, const std::vector<Ticket>& pending,
+                      const std::string& inputs);
 
   // Where files have come that no epoch has: makes their data set and its function, so that Await
   // has them at once. To be called again and again from when all of the epoch before is scheduled
@@ -69,6 +72,7 @@ class Arrivals {
   };
 
   absl::Status Make(int64_t number, const std::vector<data::FollowedFile>& files);
+  absl::Status Make(int64_t number, proto::DatasetSpec spec);
   absl::Duration look_again() const;
   // Without files where train.on_error leaves all of them out.
   absl::StatusOr<FollowedEpoch> MakeNext(std::vector<data::FollowedFile> files);

@@ -176,7 +176,9 @@ Json ToJson(const FollowedEpoch& epoch) {
                      {"modified_ns", file.identity.modified_ns()},
                      {"samples", file.identity.samples()}});
   }
-  return {{"examples", epoch.examples}, {"files", std::move(files)}};
+  Json json = {{"examples", epoch.examples}, {"files", std::move(files)}};
+  if (!epoch.side_tables.empty()) json[model::kSideTables] = epoch.side_tables;
+  return json;
 }
 
 FollowedEpoch ReadFollowed(const Fields& f, std::string* error) {
@@ -342,7 +344,10 @@ absl::StatusOr<RunState> ParseRunState(const std::string& text) {
   s.position.examples = f.Get<int64_t>("examples");
   if (json.contains("followed")) {
     for (const Json& epoch : f.List("followed")) {
-      s.followed.push_back(ReadFollowed(Fields(epoch, &error), &error));
+      const Fields fields(epoch, &error);
+      s.followed.push_back(ReadFollowed(fields, &error));
+      if (!epoch.contains(model::kSideTables)) continue;
+      s.followed.back().side_tables = fields.Get<std::string>(model::kSideTables);
     }
   }
   if (json.contains(model::kSideTables)) s.side_tables = f.Get<std::string>(model::kSideTables);

@@ -68,6 +68,8 @@ struct RunCounters {
 struct FollowedEpoch {
   int64_t examples = 0;
   std::vector<data::FollowedFile> files;
+  std::string side_tables =
+      {};  // once it has begun, as RunState::side_tables; older ones do not say
 };
 
 struct RunState {

@@ -258,7 +258,9 @@ absl::Status JobRunner::CheckResumesUpdates(const RunState& state) const {
 
 absl::Status JobRunner::ResumeArrivals(const RunState& state, const std::vector<Ticket>& pending) {
   for (const FollowedEpoch& epoch : state.followed) epochs_.sizes.Add(epoch.examples);
-  return epochs_.arrivals->Resume(state, pending);
+  const std::string& directory = checkpoints_->options().directory;
+  return epochs_.arrivals->Resume(state, pending,
+                                  absl::StrCat(directory, "/", model::kInputsFolder));
 }
 
 absl::StatusOr<bool> JobRunner::BeginEpoch(int64_t epoch) {
@@ -302,7 +304,9 @@ absl::Status JobRunner::UseSideTables(int64_t epoch) {
     }
   }
   const std::string version = data().side_tables().Get()->version;
-  tracker_->Update([&version](RunState* s) { s->side_tables = version; });
+  tracker_->Update([&version, epoch](RunState* s) {
+    s->side_tables = s->followed[static_cast<size_t>(epoch)].side_tables = version;
+  });
   return absl::OkStatus();
 }
 

@@ -15,7 +15,9 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/file_error.h"
+#include "runtime/data/names.h"
 #include "runtime/data/remote_files.h"
+#include "runtime/data/utf8.h"
 #include "runtime/env/remote_path.h"
 
 namespace coxswain::data {
@@ -226,6 +228,12 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path) {
 absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec) {
   RETURN_IF_ERROR(Expand(spec.follow_end(), spec.mutable_paths()));
   RETURN_IF_ERROR(Expand("", spec.mutable_split()->mutable_test_paths()));
+  // Messages between tasks cannot name others.
+  for (const std::string* path : FilesOf(&spec)) {
+    if (IsUtf8(*path)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted the path of a file in UTF-8, found ", Quoted(*path)));
+  }
   return spec;
 }
 

@@ -1,19 +1,16 @@
 // Files through the system's cache and past it, directories that last, and the file system of them.
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/env/file_lock.h"
@@ -165,19 +162,6 @@ absl::Status SyncDirectoryOf(const std::string& path) {
   return SyncDirectoryAt(parent.empty() ? "." : parent.string());
 }
 
-constexpr int kTriesOfNames = 100;
-
-// Locks a new file, for RemoveUnfinished, which may have taken it for a leftover before. False: it
-// has, and removed it. A file system without locks is no error.
-bool IsMine(int fd) {
-  while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {
-  }
-  struct stat info {};
-  if (fstat(fd, &info) == 0 && info.st_nlink > 0) return true;
-  errno = EEXIST;  // in case it was the last try
-  return false;
-}
-
 // To read all of a file. Who opens a pipe without O_NONBLOCK waits until somebody writes into it.
 absl::StatusOr<int> OpenWhole(const std::string& path, struct stat* info) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -260,31 +244,15 @@ class RealFileSystem final : public FileSystem {
   }
 
   absl::Status WriteAtomically(const std::string& path, absl::string_view content) override {
-    // A name of its own: several may write one file at the same time. One that somebody has put
-    // there, as a link to another file, is not used.
-    static std::atomic<uint64_t> last{0};
-    std::string temporary;
-    int fd = -1;
-    for (int tries = 0; fd < 0 && tries < kTriesOfNames; ++tries) {
-      temporary = UnfinishedName(path, getpid(), ++last);
-      fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-      if (fd < 0 && errno != EEXIST) break;
-      if (fd >= 0 && !IsMine(fd)) close(std::exchange(fd, -1));
-    }
-    if (fd < 0) return SystemError(errno, "create", temporary);
-    // The lock lasts until the file is in its place.
-    const int lock = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    const absl::Cleanup unlock = [lock] {
-      if (lock >= 0) close(lock);
-    };
-    auto file = std::make_unique<PosixFile>(fd, temporary);
-    KeepAccess(path, temporary);  // before there is anything to read in it
-    absl::Status s = file->Append(content.data(), content.size());
-    if (s.ok()) s = file->Sync();
-    if (s.ok()) s = file->Close();
-    if (s.ok()) s = Rename(temporary, path);
-    if (!s.ok()) unlink(temporary.c_str());
-    return s;
+    ASSIGN_OR_RETURN(UnfinishedFile unfinished, UnfinishedFile::Beside(path));
+    const int fd = fcntl(unfinished.fd(), F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return SystemError(errno, "open", unfinished.path());
+    PosixFile file(fd, unfinished.path());
+    KeepAccess(path, unfinished.path());  // before there is anything to read in it
+    RETURN_IF_ERROR(file.Append(content.data(), content.size()));
+    RETURN_IF_ERROR(file.Sync());
+    RETURN_IF_ERROR(file.Close());
+    return unfinished.MoveTo(this, path);
   }
 
   absl::Status Rename(const std::string& from, const std::string& to) override {

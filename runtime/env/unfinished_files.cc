@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -15,7 +18,9 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/status.h"
 #include "runtime/env/cut_name.h"
+#include "runtime/env/system_error.h"
 
 namespace coxswain::env {
 namespace {
@@ -55,6 +60,19 @@ void RemoveIfLeft(const std::string& path) {
   close(fd);
 }
 
+constexpr int kTriesOfNames = 100;
+
+// Locks a new file, for RemoveUnfinished, which may have taken it for a leftover before. False: it
+// has, and removed it. A file system without locks is no error.
+bool IsMine(int fd) {
+  while (flock(fd, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  struct stat info {};
+  if (fstat(fd, &info) == 0 && info.st_nlink > 0) return true;
+  errno = EEXIST;  // in case it was the last try
+  return false;
+}
+
 }  // namespace
 
 std::string UnfinishedName(const std::string& path, pid_t process, uint64_t n) {
@@ -70,6 +88,41 @@ void RemoveUnfinished(const std::string& path) {
     if (IsUnfinished(it->path().filename().string(), of)) left.push_back(it->path().string());
   }
   for (const std::string& one : left) RemoveIfLeft(one);
+}
+
+// A name of its own: several may write one file at the same time. One that somebody has put there,
+// as a link to another file, is not used.
+absl::StatusOr<UnfinishedFile> UnfinishedFile::Beside(const std::string& path) {
+  static std::atomic<uint64_t> last{0};
+  std::string name;
+  int fd = -1;
+  for (int tries = 0; fd < 0 && tries < kTriesOfNames; ++tries) {
+    name = UnfinishedName(path, getpid(), ++last);
+    fd = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0 && errno != EEXIST) break;
+    if (fd >= 0 && !IsMine(fd)) close(std::exchange(fd, -1));
+  }
+  if (fd < 0) return SystemError(errno, "create", name);
+  return UnfinishedFile(std::move(name), fd);
+}
+
+UnfinishedFile::UnfinishedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+UnfinishedFile::UnfinishedFile(UnfinishedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      in_place_(other.in_place_) {}
+
+UnfinishedFile::~UnfinishedFile() {
+  if (fd_ < 0) return;
+  if (!in_place_) unlink(path_.c_str());
+  close(fd_);
+}
+
+absl::Status UnfinishedFile::MoveTo(FileSystem* files, const std::string& target) {
+  RETURN_IF_ERROR(files->Rename(path_, target));
+  in_place_ = true;
+  return absl::OkStatus();
 }
 
 }  // namespace coxswain::env

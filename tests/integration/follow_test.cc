@@ -548,6 +548,33 @@ TEST_CASE(
   CHECK(shop.Predict({"--checkpoint-dir", shop.saved(), "--checkpoint", first}) == by_first);
 }
 
+// What the job ends with that stops within its first epoch; `replace`: its table is another one
+// when it goes on.
+std::string PredictedAfterStop(bool replace) {
+  Shop shop;
+  shop.Add("1.csv");
+  shop.End();
+  const Strings with = {"--local", "1x1", "--set", "train.deterministic=true"};
+  Strings stops = with;
+  stops.insert(stops.end(), {"--set", "train.steps=3"});
+  const auto stopped = Coxswain(shop.Train(stops));
+  CAPTURE(stopped.out, stopped.err);
+  REQUIRE(stopped.code == 0);
+  if (replace) shop.Replace(7);
+  fs::remove_all(shop.files().Path("model"));
+  const auto result = Coxswain(shop.Train(with));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK((result.err.find("goes on with the tables that it began with") != std::string::npos) ==
+        replace);
+  return shop.Predict({"--checkpoint-dir", shop.saved()});
+}
+
+TEST_CASE("a job that follows goes on within an epoch with the joined table that this began with",
+          "[follow]") {
+  CHECK(PredictedAfterStop(/*replace=*/true) == PredictedAfterStop(/*replace=*/false));
+}
+
 TEST_CASE("a worker comes back to a job that follows and whose joined table was replaced",
           "[follow]") {
   Shop shop;

@@ -385,6 +385,22 @@ TEST_CASE("two jobs do not write into one directory of checkpoints", "[checkpoin
   Must(third.Lock("", absl::ZeroDuration()));  // it has it
 }
 
+TEST_CASE("a directory of checkpoints whose path is not UTF-8 is refused", "[checkpoint]") {
+  const DataFiles dir;
+  CheckpointOptions options = In(dir);
+  options.directory = dir.Path("M\xfcller");
+  CheckpointManager manager(options);
+  const Cluster cluster = MustStart(1, 1);
+  Program program(cluster, &manager);
+  for (const absl::Status& refused :
+       {manager.Lock("", absl::ZeroDuration()), manager.Start(cluster)}) {
+    CHECK(absl::IsInvalidArgument(refused));
+    CHECK(GetDetail(refused)->cause == ErrorCause::kConfiguration);
+    CHECK(absl::StrContains(refused.message(), "wanted a path in UTF-8, found "));
+  }
+  CHECK_FALSE(std::filesystem::exists(options.directory));
+}
+
 TEST_CASE("checkpoints of a cluster are started once, by one manager", "[checkpoint]") {
   const DataFiles dir;
   CheckpointManager first(In(dir)), same(In(dir));

@@ -1,6 +1,7 @@
 // What workers are told of data sets that nobody schedules on any more; the test plays the tasks.
 #include <catch2/catch.hpp>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/graph/builder.h"
@@ -53,6 +54,22 @@ TEST_CASE("a data set that is released behind its plans goes at once", "[dataset
   CHECK(f.Forgotten().has_release_plan());
   f.controller->DatasetReleaser(7)();
   CHECK(f.Forgotten().release_dataset().dataset() == 7);
+}
+
+TEST_CASE("a data set that one worker refuses is forgotten by those that have taken it",
+          "[datasets]") {
+  PlayedCluster f(2, 10);
+  f.workers[1]->works = true;  // until it is told what to say
+  testing::Mailbox<absl::Status> answer;
+  f.controller->RegisterDataset(7, {}, [&](absl::Status s) { answer.Put(std::move(s)); });
+  proto::ControlRequest asked;
+  while (!asked.has_register_dataset()) asked = f.workers[1]->others.Take("a request");
+  f.workers[1]->AnswerNow(asked, absl::NotFoundError("there is no such file"));
+  CHECK(absl::IsNotFound(answer.Take("the answer")));
+  do {
+    asked = f.workers[0]->others.Take("a request");
+  } while (!asked.has_release_dataset());
+  CHECK(asked.release_dataset().dataset() == 7);
 }
 
 }  // namespace

@@ -308,6 +308,25 @@ TEST_CASE("what is there is replaced only when that was asked, and never a direc
   CHECK(Names(files.Path("home")) == std::set<std::string>{"letter.txt"});
 }
 
+TEST_CASE("what is left of an export that was killed goes when the next one begins", "[export]") {
+  const DataFiles files;
+  const model::SavedSource source = Model(WriteSample(files));
+  std::filesystem::create_directories(files.Path("w/out.00000000000000aa.tmp"));
+  files.Write("w/out.00000000000000aa.tmp/.being-written", "");
+  files.Write("w/out.00000000000000aa.tmp/half.csv", "0.5");
+  files.Write("w/out.4711-1.tmp", "PK");
+  // Somebody else's, though its name is alike.
+  std::filesystem::create_directories(files.Path("w/out.00000000000000bb.tmp"));
+  files.Write("w/out.00000000000000bb.tmp/.being-written", "");
+  files.Write("w/out.00000000000000bb.tmp/letter.txt", "dear");
+  MustExport(source, {"csv", files.Path("w/out"), {"half"}});
+  CHECK(Names(files.Path("w")) ==
+        std::set<std::string>{"out", "out.4711-1.tmp", "out.00000000000000bb.tmp"});
+  std::filesystem::remove_all(files.Path("w/out"));
+  MustExport(source, {"npz", files.Path("w/out"), {"half"}});
+  CHECK(Names(files.Path("w")) == std::set<std::string>{"out", "out.00000000000000bb.tmp"});
+}
+
 TEST_CASE("a full disk, an interruption and damage leave no part of an export", "[export]") {
   const DataFiles files;
   const std::string model = files.Path("big");

@@ -258,6 +258,17 @@ TEST_CASE("a full disk is an error and leaves nothing behind") {
   CHECK(std::filesystem::is_empty(std::filesystem::path(files.Path("r.csv")).parent_path()));
 }
 
+TEST_CASE("what is left of a generator that was killed goes when the next one begins") {
+  DataFiles files;
+  const std::string left = files.Write("r.csv.4711-1.tmp", "user,item");
+  const auto disk = env::NewRealFileSystem();
+  const auto data = Must(NewPlantedRatings({}));
+  Must(Generate(*data, {.path = files.Path("r.csv"), .rows = 10}, env::NewInlinePool().get(),
+                disk.get()));
+  CHECK_FALSE(std::filesystem::exists(left));
+  CHECK(std::filesystem::exists(files.Path("r.csv")));
+}
+
 TEST_CASE("who is interrupted leaves nothing behind") {
   DataFiles files;
   const auto data = Must(NewPlantedRatings({}));

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "runtime/env/cut_name.h"
 #include "runtime/env/file_system.h"
@@ -83,6 +84,31 @@ TEST_CASE("a name is cut before a character that does not fit", "[env]") {
   CHECK(CutName(full + "/b", 200) == full + "/b");
   CHECK(CutName(std::string(249, 'a') + "\u00e4\u00f6", 5) == std::string(249, 'a'));
   CHECK(CutName(std::string(248, 'a') + "\u00e4\u00f6", 5) == std::string(248, 'a') + "\u00e4");
+}
+
+TEST_CASE("a file that is written beside another goes unless it is moved into its place", "[env]") {
+  const DataFiles dir;
+  const std::string path = dir.Write("big.csv", "old");
+  const auto files = NewRealFileSystem();
+  std::string name;
+  {
+    const UnfinishedFile given_up = UnfinishedFile::Beside(path).value();
+    name = given_up.path();
+    RemoveUnfinished(path);
+    CHECK(fs::exists(name));
+  }
+  CHECK_FALSE(fs::exists(name));
+  {
+    UnfinishedFile begun = UnfinishedFile::Beside(path).value();
+    UnfinishedFile moved = std::move(begun);
+    const auto file = files->Create(moved.path()).value();
+    REQUIRE(file->Append("new", 3).ok());
+    REQUIRE(file->Close().ok());
+    CHECK(files->Read(path).value() == "old");
+    REQUIRE(moved.MoveTo(files.get(), path).ok());
+  }
+  CHECK(files->Read(path).value() == "new");
+  CHECK(std::distance(fs::directory_iterator(dir.Path("")), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("a file that is being written is never taken for a leftover", "[env]") {
