@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -17,6 +18,10 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kSmallStep = size_t{64} << 10;  // while it is below a huge page
+
+// Three quarters of the 47 bits that a process has.
+constexpr size_t kAllAddresses = size_t{96} << 40;
+std::atomic<size_t> reserved_addresses{0};
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -38,8 +43,11 @@ absl::StatusOr<GrowingStorage> GrowingStorage::Create(size_t max_bytes) {
   if (lead > 0) munmap(begin, lead);
   if (lead < kHugePage) munmap(start + length, kHugePage - lead);
   GrowingStorage storage;
-  storage.range_ =
-      Buffer::Wrap(start, length, Device{}, [start, length] { munmap(start, length); });
+  reserved_addresses += length;
+  storage.range_ = Buffer::Wrap(start, length, Device{}, [start, length] {
+    munmap(start, length);
+    reserved_addresses -= length;
+  });
   storage.max_bytes_ = length;
   return storage;
 }
@@ -81,6 +89,11 @@ absl::Status GrowingStorage::MakeUsable(size_t end) {
   if (end >= kHugePage) madvise(begin, more, MADV_HUGEPAGE);
   bytes_ = end;
   return absl::OkStatus();
+}
+
+size_t AddressesLeft() {
+  const size_t reserved = reserved_addresses;
+  return reserved < kAllAddresses ? kAllAddresses - reserved : 0;
 }
 
 size_t PhysicalMemoryBytes() {

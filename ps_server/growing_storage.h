@@ -42,6 +42,10 @@ class GrowingStorage {
   size_t bytes_ = 0;
 };
 
+// Addresses that Create may still reserve, so that those of the process do not run out: a thread's
+// stack needs some, too.
+size_t AddressesLeft();
+
 // The physical memory of this machine, an upper bound for any table.
 size_t PhysicalMemoryBytes();
 

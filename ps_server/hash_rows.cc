@@ -88,11 +88,13 @@ absl::StatusOr<std::unique_ptr<HashRows>> HashRows::Create(const proto::ShardSpe
   return rows;
 }
 
-// For as many rows as the machine can hold; in a file more. Less where many shards share a
-// process's addresses.
+// For as many rows as the machine can hold; in a file more. Where many shards share a process's
+// addresses, each of the last ones may have a small part of what is left.
 absl::Status HashRows::ReserveAddresses(const TableFile& file) {
   const size_t per_row = row_stride_ + plan_.side_stride;
+  constexpr size_t kPartOfLeft = 64;
   size_t bytes = file.valid() ? kMostAddresses : std::min(PhysicalMemoryBytes(), kMostAddresses);
+  bytes = std::min(bytes, std::max(AddressesLeft() / kPartOfLeft, kFewestAddresses));
   while (true) {
     const size_t rows = std::min(static_cast<size_t>(HashIndex::kMaxRows), bytes / per_row);
     auto row_storage = GrowingStorage::CreateInFile(rows * row_stride_, file);

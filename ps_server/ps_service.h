@@ -105,6 +105,11 @@ class PsService final : public cluster::Daemon {
   int LaneOf(ShardId shard) const;  // -1: the shard does not exist
   // Errors: NotFound.
   absl::StatusOr<Lane*> FindLane(ShardId shard) const;
+  // Calls `then` on the loop when the shards that are removed now have given back their memory and
+  // their files, which those that are made next may need.
+  void AfterRemovals(absl::AnyInvocable<void()> then);
+  void MakeShards(const Stamp& stamp, std::vector<proto::ShardSpec> specs, Reply reply);
+  void ReadShards(const std::shared_ptr<Restore>& restore, const proto::RestoreShards& request);
   // Adds the shard to the lane of the shard with its id, or to the lane with the fewest bytes.
   void AddShard(LoadedShard added);
   // Whether the shard exists already with the same spec: the request may have been sent again.

@@ -175,8 +175,19 @@ void PsService::CreateShards(const proto::CreateShards& request, Reply reply) {
     }
     if (!*has) specs.push_back(spec);
   }
-  env()->pool()->Schedule([this, token = tasks_.Start(), stamp = MakeStamp(),
-                           specs = std::move(specs), reply = std::move(reply)]() mutable {
+  AfterRemovals(
+      [this, stamp = MakeStamp(), specs = std::move(specs), reply = std::move(reply)]() mutable {
+        MakeShards(stamp, std::move(specs), std::move(reply));
+      });
+}
+
+void PsService::AfterRemovals(absl::AnyInvocable<void()> then) {
+  InEveryLane([](Lane*) {}, std::move(then), /*is_long=*/true);
+}
+
+void PsService::MakeShards(const Stamp& stamp, std::vector<proto::ShardSpec> specs, Reply reply) {
+  env()->pool()->Schedule([this, token = tasks_.Start(), stamp, specs = std::move(specs),
+                           reply = std::move(reply)]() mutable {
     if (!token) return;  // the service ends
     absl::StatusOr<std::vector<std::unique_ptr<Shard>>> shards =
         std::vector<std::unique_ptr<Shard>>();
@@ -220,13 +231,21 @@ void PsService::RestoreShards(const proto::RestoreShards& request, Reply reply) 
   auto restore = std::make_shared<Restore>();
   restore->stamp = MakeStamp();
   restore->reply = std::move(reply);
-  const int count = request.shards_size();
-  restore->left = static_cast<size_t>(count);
+  restore->left = static_cast<size_t>(request.shards_size());
   restore->shards.resize(restore->left);
-  if (count == 0) OnShardsRead(restore.get());
+  AfterRemovals([this, restore, request] { ReadShards(restore, request); });
+}
+
+void PsService::ReadShards(const std::shared_ptr<Restore>& restore,
+                           const proto::RestoreShards& request) {
+  if (restore->left == 0 || !CheckStamp(restore->stamp).ok()) {
+    restore->shards.clear();
+    OnShardsRead(restore.get());
+    return;
+  }
   const cluster::PendingTasks::Token token = tasks_.Start();
   if (!token) return;  // the service ends
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < request.shards_size(); ++i) {
     env()->pool()->Schedule([this, token, restore, i, saved = request.shards(i)] {
       auto shard = LoadShard(env()->files(), saved, &row_devices_);
       loop()->Post([this, token, restore, i, shard = std::move(shard)]() mutable {

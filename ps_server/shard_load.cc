@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +15,8 @@
 
 namespace coxswain::ps {
 namespace {
+
+constexpr size_t kWrittenAtOnce = size_t{4} << 20;  // bytes of rows, with all their parts
 
 absl::Status Lost(const std::string& file, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(file, ": ", what));
@@ -104,6 +107,21 @@ class Loader {
     return LengthOf(file, HashRows::kWaitingNames[0], int64_t{1} << 62);
   }
 
+  // Rows by rows: their parts lie side by side, maybe on a disk.
+  absl::Status WriteAll(const std::vector<Tensor>& parts, int64_t rows) {
+    size_t row_bytes = 1;
+    for (int p = 0; p < shard_->parts(); ++p) row_bytes += shard_->part(p).row_bytes();
+    const auto most = std::max<int64_t>(1, static_cast<int64_t>(kWrittenAtOnce / row_bytes));
+    for (int64_t begin = 0; begin < rows; begin += most) {
+      const int64_t end = std::min(rows, begin + most);
+      for (size_t p = 0; p < parts.size(); ++p) {
+        RETURN_IF_ERROR(
+            shard_->WriteRows(begin, parts[p].SliceRows(begin, end), static_cast<int>(p)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<checkpoint::SafetensorsFile> LoadWhole() {
     ASSIGN_OR_RETURN(checkpoint::SafetensorsFile file,
                      OpenChecked(files_, saved_.file(), saved_.bytes(), saved_.crc32()));
@@ -113,14 +131,15 @@ class Loader {
     if (saved_.has_hash() && !last) length = LengthOf(file, kIdPart, layout.rows());
     RETURN_IF_ERROR(CheckEntries(saved_.file(), file.entries(),
                                  FileEntries(shard_->plan(), layout, length, Waiting(file, last))));
+    const int64_t all = length.value_or(layout.rows());
+    std::vector<Tensor> parts;
     for (int p = 0; p < shard_->parts(); ++p) {
       const ShardPart& part = shard_->part(p);
       ASSIGN_OR_RETURN(const Tensor read, file.Read(part.name));
       // The same bytes as a list of rows, which a scalar's are not.
-      const Tensor rows(read.dtype(), part.RowsShape(layout, length.value_or(layout.rows())),
-                        read.buffer());
-      RETURN_IF_ERROR(shard_->WriteRows(0, rows, p));
+      parts.emplace_back(read.dtype(), part.RowsShape(layout, all), read.buffer());
     }
+    RETURN_IF_ERROR(WriteAll(parts, all));
     return file;
   }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/env/system_error.h"
 #include "runtime/env/unnamed_file.h"
@@ -63,9 +64,15 @@ struct TableFile::File {
 };
 
 absl::StatusOr<TableFile> TableFile::Create(const std::string& directory) {
-  ASSIGN_OR_RETURN(const int fd, env::OpenUnnamedFile(directory));
+  const absl::StatusOr<int> fd = env::OpenUnnamedFile(directory);
+  // It was there when the task began: others may have room, and it may come back. Other codes would
+  // be taken for a checkpoint that the task cannot read.
+  if (!fd.ok()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the directory of tables (--table-dir): ", fd.status().message()));
+  }
   TableFile file;
-  file.file_ = std::make_shared<const File>(fd, directory);
+  file.file_ = std::make_shared<const File>(*fd, directory);
   return file;
 }
 

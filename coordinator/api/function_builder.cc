@@ -334,7 +334,7 @@ Output FunctionBuilder::State::GatherUnique(FunctionBuilder* f, const EmbeddingT
   for (int s = 0; s < shards; ++s) {
     Attrs attrs = ReadAttrs(info, s);
     if (narrow) attrs["wire_dtype"] = info.wire_dtype;
-    if (!narrow && !info.device.empty()) attrs[function::kOnGpuAttr] = true;
+    if (!narrow && info.on_gpu()) attrs[function::kOnGpuAttr] = true;
     Output part = f->Op("GatherShard", {unique[s]}, std::move(attrs));
     rows.push_back(part);
     reads.push_back({.shard = info.shards[s],
@@ -392,7 +392,7 @@ bool FunctionBuilder::State::CheckOneShard(const VariableInfo& info, const char*
 
 // Where rows are in the memory of a GPU, gradients of rows are the only updates.
 bool FunctionBuilder::State::CheckOnHost(const VariableInfo& info, const char* what) {
-  if (info.device.empty()) return true;
+  if (!info.on_gpu()) return true;
   graph.Fail(absl::InvalidArgumentError(
       absl::StrCat(what, ": table '", info.name, "' is in the memory of GPUs (device: gpu), where ",
                    "gradients of rows that are looked up are the only updates")));
@@ -526,7 +526,7 @@ void FunctionBuilder::State::UpdateRows(const std::vector<const ShardRead*>& rea
   std::vector<Output> inputs = sent;
   if (rate.valid()) inputs.push_back(rate);
   Attrs attrs = WithRate(ShardAttrs(reads[0]->shard));
-  if (!reads[0]->info->device.empty()) attrs[function::kOnGpuAttr] = true;
+  if (reads[0]->info->on_gpu()) attrs[function::kOnGpuAttr] = true;
   graph.Target("ApplySparse", std::move(inputs), std::move(attrs));
 }
 

@@ -18,8 +18,9 @@ struct VariableInfo {
   std::string name;
   uint64_t owner = 0;  // number of the strategy that created it; 0: none
   DType dtype = DType::kF32;
-  std::string rounding;            // bf16: see proto::VariableSpec
-  std::string device;              // a table's: see proto::VariableSpec
+  std::string rounding;  // bf16: see proto::VariableSpec
+  std::string device;    // a table's: see proto::VariableSpec
+  bool on_gpu() const { return device == "gpu"; }
   DType wire_dtype = DType::kF32;  // kBF16: f32 is rounded to bf16 for sending
   Shape shape;
   proto::OptimizerSpec optimizer;

@@ -1,6 +1,7 @@
 #include "runtime/env/unnamed_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/bytes_text.h"
@@ -16,11 +18,16 @@
 namespace coxswain::env {
 namespace {
 
-std::string FreeText(const std::string& directory) {
+// For this user; none: the file system does not tell.
+std::optional<int64_t> FreeBytes(const std::string& directory) {
   struct statvfs stat {};
-  if (statvfs(directory.c_str(), &stat) != 0) return "";
-  const auto free = static_cast<int64_t>(stat.f_bavail) * static_cast<int64_t>(stat.f_frsize);
-  return absl::StrCat(", free are ", BytesText(free));
+  if (statvfs(directory.c_str(), &stat) != 0 || stat.f_blocks == 0) return std::nullopt;
+  return static_cast<int64_t>(stat.f_bavail) * static_cast<int64_t>(stat.f_frsize);
+}
+
+std::string FreeText(const std::string& directory) {
+  const auto free = FreeBytes(directory);
+  return free ? absl::StrCat(", free are ", BytesText(*free)) : "";
 }
 
 }  // namespace
@@ -38,9 +45,24 @@ absl::StatusOr<int> OpenUnnamedFile(const std::string& directory) {
 
 absl::Status SetAside(int fd, const std::string& directory, size_t begin, size_t end) {
   if (end <= begin) return absl::OkStatus();
+  const auto no_room = [&](const char* why) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("wanted ", BytesText(static_cast<int64_t>(end - begin)), " in ", directory,
+                     FreeText(directory), ": ", why));
+  };
+  // A file system may give all that it has before it finds that this is not enough, and others
+  // would have nothing meanwhile.
+  if (const auto free = FreeBytes(directory); free && *free < static_cast<int64_t>(end - begin)) {
+    return no_room(std::strerror(ENOSPC));
+  }
+  struct stat before {};
+  if (fstat(fd, &before) != 0) return SystemError(errno, "stat a file in", directory);
   while (fallocate(fd, 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin)) != 0) {
     const int error = errno;
     if (error == EINTR) continue;
+    // Some keep what they have set aside until then.
+    if (ftruncate(fd, before.st_size) != 0)
+      return SystemError(errno, "shorten a file in", directory);
     if (error == EOPNOTSUPP || error == ENOSYS) {
       return absl::FailedPreconditionError(absl::StrCat(
           directory, ": its file system cannot set space aside for a file (fallocate);",
@@ -48,9 +70,7 @@ absl::Status SetAside(int fd, const std::string& directory, size_t begin, size_t
     }
     // EFBIG: a limit on the size of files.
     if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("wanted ", BytesText(static_cast<int64_t>(end - begin)), " in ", directory,
-                       FreeText(directory), ": ", std::strerror(error)));
+      return no_room(std::strerror(error));
     }
     return SystemError(error, "set space aside in", directory);
   }

@@ -15,7 +15,8 @@ namespace coxswain::env {
 absl::StatusOr<int> OpenUnnamedFile(const std::string& directory);
 
 // Has the disk set aside the bytes [begin, end) of a file in this directory, which are zero then,
-// if they are beyond its end. Errors: ResourceExhausted where there is no room, with what is free;
+// if they are beyond its end; `begin` is not. After an error all is as before. Errors:
+// ResourceExhausted where there is no room, with what is free;
 // FailedPrecondition for a file system that cannot do this; others of the system.
 absl::Status SetAside(int fd, const std::string& directory, size_t begin, size_t end);
 

@@ -6,6 +6,7 @@
 
 #include "tests/integration/jobs.h"
 #include "tests/testing/paths.h"
+#include "tests/testing/tiny_disk.h"
 
 namespace coxswain {
 namespace {
@@ -28,12 +29,13 @@ evaluate: {metrics: [auc]}
 
 // The last loss of a job of one worker, whose updates come one after the other.
 double LossWith(const std::string& device, const DataFiles& files, const std::string& job,
-                const std::string& where, const std::string& directory) {
+                const std::string& where, const std::string& directory,
+                const std::string& gpus = "none") {
   const std::string report = files.Path("report.json");
   const auto result =
       Coxswain({"train", job, where, "--quiet", "--report", report, "--set",
                 "train.closures_in_flight=1", "--set", "parameter_servers.table_device=" + device},
-               {{kVariable, directory}});
+               {{kVariable, directory}, {"COXSWAIN_GPUS", gpus}});
   CAPTURE(device, where, result.out, result.err);
   REQUIRE(result.code == 0);
   return ReadJson(report)["final_loss"].get<double>();
@@ -86,6 +88,39 @@ faults:
   CHECK_THAT(result.out, Contains("every promise was kept"));
   CHECK(ReadJson(report)["failures"]["ps"] > 0);
   CHECK(std::filesystem::is_empty(disk.Path("")));
+}
+
+TEST_CASE(
+    "tables on a disk without room for them twice come back when a parameter server is killed",
+    "[disk]") {
+  const DataFiles files;
+  const TinyDisk disk(files.Path("disk"), "6m");
+  if (!disk.mounted()) return;
+  const std::string job = WriteTabular(files, kWideDeep);
+  const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
+baseline: false
+faults:
+  - {task: ps, at_update: [60, 200], restart_delay: 100ms}
+)");
+  // 4.9 MB with what Adagrad accumulates.
+  const auto result =
+      Run(CoxswainCommand({"train", job, "--local=2x1", "--chaos", chaos, "--checkpoint-dir",
+                           files.Path("ck"), "--set", "checkpoint.every_steps=40", "--set", kOnDisk,
+                           "--set", "features.0.hash_buckets=30000", "--set", "features.0.dim=20",
+                           "--set", "train.epochs=30"}),
+          {{kVariable, files.Path("disk")}}, absl::Seconds(200));
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.out, Contains("every promise was kept"));
+  CHECK_THAT(result.err, !Contains("No space left"));
+}
+
+TEST_CASE("a job with its tables on disk learns as in memory where its workers have a GPU",
+          "[disk]") {
+  const DataFiles files, disk;
+  const std::string job = WriteTabular(files, kWideDeep);
+  const double in_memory = LossWith("cpu", files, job, "--in-process", "", "fake");
+  CHECK(LossWith("disk", files, job, "--in-process", disk.Path(""), "fake") == in_memory);
 }
 
 TEST_CASE("a model that was trained with its tables on disk is evaluated without that directory",

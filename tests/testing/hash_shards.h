@@ -70,12 +70,14 @@ inline std::map<std::string, std::vector<char>> BytesOf(const ps::ShardSnapshot&
 }
 
 // As ShardSaver writes it.
-inline proto::SavedShard SaveHashTable(const ps::Shard& shard, const ps::ShardSnapshot& snapshot,
-                                       const std::string& path) {
+inline proto::SavedShard SaveShard(const ps::Shard& shard, const ps::ShardSnapshot& snapshot,
+                                   const std::string& path) {
   const auto files = env::NewRealFileSystem();
   auto writer = checkpoint::SafetensorsWriter::Create(
       files.get(), path,
-      ps::FileEntries(shard.plan(), shard.layout(), std::nullopt, snapshot.hash()->waiting()), {});
+      ps::FileEntries(shard.plan(), shard.layout(), std::nullopt,
+                      snapshot.hash() ? std::optional(snapshot.hash()->waiting()) : std::nullopt),
+      {});
   REQUIRE(writer.ok());
   for (int t = 0; t < snapshot.tensors(); ++t) {
     std::vector<char> bytes(static_cast<size_t>(snapshot.tensor_bytes(t)));
@@ -91,7 +93,7 @@ inline proto::SavedShard SaveHashTable(const ps::Shard& shard, const ps::ShardSn
   saved.set_ledger("0");
   saved.set_applied(snapshot.applied());
   saved.set_gradient_steps(snapshot.gradient_steps());
-  *saved.mutable_hash() = *snapshot.hash();
+  if (snapshot.hash()) *saved.mutable_hash() = *snapshot.hash();
   return saved;
 }
 

@@ -16,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "kernels/optimizers/optimizer_info.h"
+#include "ps_server/growing_storage.h"
 #include "ps_server/shard_file.h"
 #include "ps_server/shard_snapshot.h"
 #include "ps_server/table_file.h"
@@ -38,7 +39,7 @@ using testing::KindsOfHashTables;
 using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomTensor;
-using testing::SaveHashTable;
+using testing::SaveShard;
 using testing::StepOfHashTable;
 using testing::UpdateOf;
 using testing::VariableOf;
@@ -217,13 +218,30 @@ TEST_CASE("a snapshot of rows on disk is as it was, and is restored on disk and 
     WriteToDisk(disk.directory());
     CHECK((BytesOf(*of_there) == BytesOf(*of_here)));
     for (const char* device : {kOnDisk, ""}) {
-      proto::SavedShard saved = SaveHashTable(*there, *there->Snapshot(), files.Write("s", ""));
+      proto::SavedShard saved = SaveShard(*there, *there->Snapshot(), files.Write("s", ""));
       saved.mutable_shard()->mutable_variable()->set_device(device);
       auto loaded = LoadShard(env::NewRealFileSystem().get(), saved, disk.devices());
       INFO(loaded.status().ToString());
       REQUIRE(loaded.ok());
       CheckSame(loaded->shard.get(), here.get());
     }
+  }
+}
+
+TEST_CASE("a numbered table of several blocks is restored on disk and in memory with all its parts",
+          "[disk_rows]") {
+  constexpr int64_t kMany = 40'000;  // 6.4 MB with their accumulators
+  const DataFiles files;
+  DiskShards disk;
+  const auto there = disk.Make(Table("adagrad", kMany)), here = Make(Table("adagrad", kMany));
+  Train(20, there.get(), here.get());
+  for (const char* device : {kOnDisk, ""}) {
+    proto::SavedShard saved = SaveShard(*there, *there->Snapshot(), files.Write("s", ""));
+    saved.mutable_shard()->mutable_variable()->set_device(device);
+    auto loaded = LoadShard(env::NewRealFileSystem().get(), saved, disk.devices());
+    INFO(loaded.status().ToString());
+    REQUIRE(loaded.ok());
+    CheckSame(loaded->shard.get(), here.get());
   }
 }
 
@@ -294,6 +312,21 @@ TEST_CASE("a hash table that the disk has no more room for refuses updates, and 
   StepOfHashTable(there.get(), 10);
   StepOfHashTable(here.get(), 10);
   CheckSame(there.get(), here.get());
+}
+
+TEST_CASE("a thousand hash tables on disk leave a process addresses for other things",
+          "[disk_rows]") {
+  DiskShards disk;
+  std::vector<std::unique_ptr<Shard>> shards;
+  for (int i = 0; i < 1000; ++i) shards.push_back(disk.Make(HashTable("sgd")));
+  for (const size_t wanted : {0, 999}) StepOfHashTable(shards[wanted].get(), 1);
+  CheckSame(shards[0].get(), shards[999].get());
+  constexpr size_t kMuch = size_t{1} << 44;
+  void* const mapped = mmap(nullptr, kMuch, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(mapped != MAP_FAILED);
+  if (mapped != MAP_FAILED) munmap(mapped, kMuch);
+  shards.clear();
+  CHECK(AddressesLeft() > size_t{90} << 40);
 }
 
 TEST_CASE("what cannot be on disk is refused when it is made", "[disk_rows]") {

@@ -24,7 +24,7 @@ using testing::KindsOfHashTables;
 using testing::Make;
 using testing::OptimizerOf;
 using testing::RandomTensor;
-using testing::SaveHashTable;
+using testing::SaveShard;
 using testing::StepOfHashTable;
 using testing::UpdateOf;
 using testing::ValuesOf;
@@ -133,7 +133,7 @@ TEST_CASE("hash table: a checkpoint of rows in a GPU's memory is restored there 
                here = Make(HashTable("adagrad", kind));
     Train(0, 90, gpu, there.get(), here.get());
     const Shard* const from = on_gpu ? here.get() : there.get();
-    proto::SavedShard saved = SaveHashTable(*from, *there->Snapshot(), files.Write("shard", ""));
+    proto::SavedShard saved = SaveShard(*from, *there->Snapshot(), files.Write("shard", ""));
     saved.mutable_shard()->mutable_variable()->set_device(on_gpu ? kOnGpu : "");
     absl::StatusOr<LoadedShard> loaded =
         LoadShard(env::NewRealFileSystem().get(), saved, gpu.devices());

@@ -20,7 +20,7 @@ using testing::HashShardsOf;
 using testing::HashTableOf;
 using testing::Make;
 using testing::OptimizerOf;
-using testing::SaveHashTable;
+using testing::SaveShard;
 using testing::StepOfHashTable;
 
 std::unique_ptr<Shard> MakeHash(const proto::HashTableSpec& hash,
@@ -64,7 +64,7 @@ TEST_CASE("hash table: a shard that was restored goes on as the one that was sav
     uint64_t number = 0;
     for (; number < 90; ++number) StepOfHashTable(shard.get(), number);
     const auto snapshot = shard->Snapshot();
-    const proto::SavedShard saved = SaveHashTable(*shard, *snapshot, files.Write("shard", ""));
+    const proto::SavedShard saved = SaveShard(*shard, *snapshot, files.Write("shard", ""));
     absl::StatusOr<LoadedShard> loaded = LoadShard(env::NewRealFileSystem().get(), saved);
     INFO(loaded.status().ToString());
     REQUIRE(loaded.ok());
@@ -97,8 +97,7 @@ TEST_CASE("hash table: the time that a checkpoint lies there is not part of ttl_
   };
   step(shard.get(), 1, 5000);
   step(shard.get(), 2, 5060);
-  const proto::SavedShard saved =
-      SaveHashTable(*shard, *shard->Snapshot(), files.Write("shard", ""));
+  const proto::SavedShard saved = SaveShard(*shard, *shard->Snapshot(), files.Write("shard", ""));
   const auto clock = GENERATE(10.0, 1e9);  // of another process, behind or ahead
   CAPTURE(clock);
   absl::StatusOr<LoadedShard> loaded = LoadShard(env::NewRealFileSystem().get(), saved);
@@ -118,8 +117,7 @@ TEST_CASE("a shard's file that its task may not read is not a damaged one") {
   DataFiles files;
   std::filesystem::create_directory(files.Path("root"));
   auto shard = MakeHash({});
-  const proto::SavedShard saved =
-      SaveHashTable(*shard, *shard->Snapshot(), files.Write("shard", ""));
+  const proto::SavedShard saved = SaveShard(*shard, *shard->Snapshot(), files.Write("shard", ""));
   const auto roots = env::Roots::Make({files.Path("root")});
   REQUIRE(roots.ok());
   const auto rooted = env::NewRootedEnv(std::make_unique<testing::ForwardingEnv>(), *roots);
@@ -135,8 +133,7 @@ TEST_CASE("hash table: a file that contradicts itself is told, not loaded") {
   kind.set_max_rows(50);
   auto shard = MakeHash(kind);
   for (uint64_t number = 0; number < 40; ++number) StepOfHashTable(shard.get(), number);
-  const proto::SavedShard saved =
-      SaveHashTable(*shard, *shard->Snapshot(), files.Write("shard", ""));
+  const proto::SavedShard saved = SaveShard(*shard, *shard->Snapshot(), files.Write("shard", ""));
   const auto error = [&](auto change) {
     proto::SavedShard changed = saved;
     change(changed);

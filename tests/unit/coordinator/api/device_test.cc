@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "runtime/cluster/table_directory.h"
 #include "runtime/device/open_devices.h"
 #include "tests/testing/cluster.h"
+#include "tests/testing/data_files.h"
 
 namespace coxswain {
 namespace {
@@ -15,6 +17,15 @@ using testing::Floats;
 using testing::Must;
 using testing::MustStart;
 using testing::ToVector;
+
+// What parameter servers that are made while it lives are told.
+class TablesIn {
+ public:
+  explicit TablesIn(const std::string& directory) {
+    setenv(cluster::kTableDirectoryVariable, directory.c_str(), 1);
+  }
+  ~TablesIn() { unsetenv(cluster::kTableDirectoryVariable); }
+};
 
 // What workers that are made while it lives have.
 class Gpus {
@@ -118,10 +129,13 @@ TEST_CASE("a function for a GPU that a worker does not have is refused, with its
 }
 
 TEST_CASE(
-    "a table in the GPU's memory learns what it learns on the host, whatever its rows travel as",
+    "a table in the GPU's memory or on disk learns what it learns on the host, whatever its rows "
+    "travel as",
     "[api][device]") {
   const DType wire = GENERATE(DType::kF32, DType::kBF16);
   const Gpus gpus("fake");
+  const DataFiles disk;
+  const TablesIn directory(disk.Path(""));
   const auto losses = [wire](TableDevice device) {
     ParameterServerStrategy strategy(MustStart(1, 1, /*in_flight=*/1));
     const EmbeddingTable table =
@@ -147,6 +161,28 @@ TEST_CASE(
   const std::vector<float> wanted = losses(TableDevice::kCpu);
   CHECK(wanted.back() < wanted.front());
   CHECK(losses(TableDevice::kGpu) == wanted);
+  CHECK(losses(TableDevice::kDisk) == wanted);
+}
+
+TEST_CASE("rows on disk take what is added to them beside gradients", "[api][device]") {
+  const DataFiles disk;
+  const TablesIn directory(disk.Path(""));
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const EmbeddingTable table = Must(strategy.CreateTable(
+      "table",
+      {.rows = 3, .dim = 2, .optimizer = Sgd{.learning_rate = 1}, .device = TableDevice::kDisk}));
+  const RemoteFunction add = Must(strategy.Define("add", [&](FunctionBuilder& f) {
+    const Output ids = f.Constant(Tensor::FromVector<int64_t>({1}));
+    f.ScatterAdd(table, ids, f.Constant(Floats({1, 2}).Reshaped(Shape{1, 2})));
+  }));
+  const std::vector<float> before = ToVector<float>(Must(strategy.Read(table)));
+  ClusterCoordinator coordinator(strategy);
+  for (int i = 0; i < 3; ++i) coordinator.Schedule(add);
+  Must(coordinator.Join());
+  const std::vector<float> after = ToVector<float>(Must(strategy.Read(table)));
+  CHECK(after[2] == Approx(before[2] + 3));
+  CHECK(after[3] == Approx(before[3] + 6));
+  CHECK(after[0] == before[0]);
 }
 
 TEST_CASE("what a table in the GPU's memory cannot do is an error of the function's definition",

@@ -1,6 +1,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,7 +17,9 @@
 #include "runtime/base/status.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/keep_access.h"
+#include "runtime/env/unnamed_file.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/tiny_disk.h"
 
 namespace coxswain::env {
 namespace {
@@ -293,6 +296,28 @@ TEST_CASE("a file has as many names as it was linked under, and goes with the la
   CHECK(absl::IsNotFound(gone));
   CHECK(absl::StrContains(gone.message(), dir.Path("a")));
   CHECK_FALSE(files->SyncDirectory(dir.Path("nowhere")).ok());
+}
+
+TEST_CASE("space that a disk has not got is refused, and what it has is left to others", "[env]") {
+  const DataFiles dir;
+  const TinyDisk disk(dir.Path("disk"), "1m");
+  if (!disk.mounted()) return;
+  const int fd = OpenUnnamedFile(dir.Path("disk")).value();
+  REQUIRE(SetAside(fd, dir.Path("disk"), 0, 64 << 10).ok());
+  struct statvfs before {
+  }, after{};
+  REQUIRE(statvfs(dir.Path("disk").c_str(), &before) == 0);
+  const absl::Status refused = SetAside(fd, dir.Path("disk"), 64 << 10, 2 << 20);
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK(absl::StrContains(refused.message(), "wanted 1.938 MiB in "));
+  CHECK(absl::StrContains(refused.message(), "free are 960 KiB"));
+  REQUIRE(statvfs(dir.Path("disk").c_str(), &after) == 0);
+  CHECK(after.f_bavail == before.f_bavail);
+  struct stat file {};
+  REQUIRE(fstat(fd, &file) == 0);
+  CHECK(file.st_size == 64 << 10);
+  CHECK(SetAside(fd, dir.Path("disk"), 64 << 10, 128 << 10).ok());
+  close(fd);
 }
 
 TEST_CASE("a file may be written in pieces, synced and closed", "[env]") {

@@ -215,6 +215,21 @@ TEST_CASE("a frozen peer holds up neither Close nor the ends of transport and li
   CHECK(net::NewGrpcTransport()->Listen(address, again.function()).ok());
 }
 
+TEST_CASE("a host that is slow to shake hands is given the time for it", "[net]") {
+  const ListeningSocket slow;
+  REQUIRE(slow.ok());
+  auto transport = net::NewGrpcTransport();
+  const auto recorder = std::make_shared<Recorder>();
+  auto connection = transport->Connect(slow.address(), kPatience, recorder);
+  const int accepted = accept(slow.fd(), nullptr, nullptr);
+  REQUIRE(accepted >= 0);
+  // Four round trips around the world.
+  pollfd hang_up{accepted, POLLRDHUP, 0};
+  CHECK(poll(&hang_up, 1, 2000) == 0);
+  close(accepted);
+  connection->Close(absl::OkStatus());
+}
+
 TEST_CASE("a silent host is Unavailable after the timeout", "[net]") {
   const ListeningSocket silent;  // takes TCP connections and says nothing
   REQUIRE(silent.ok());
