@@ -106,7 +106,7 @@ int Eval(const EvalFlags& flags) {
     return Complain(NotHeldOut("", held_out));
   }
   if (!held_out.sure) Note(held_out.why);
-  auto evaluation = runner->EvaluatePart(part);
+  auto evaluation = runner->EvaluatePart(part, /*sliced=*/true);
   if (!evaluation.ok()) return Complain(evaluation.status());
   if (evaluation->examples == 0 && evaluation->counts.empty()) {
     return Complain(config::ConfigurationError(absl::StrCat(
@@ -114,12 +114,14 @@ int Eval(const EvalFlags& flags) {
         " part has no rows; a job with a `split` that keeps some can be given (eval JOB.yaml)")));
   }
   PrintMetrics(*evaluation);
+  std::printf("%s", FormatSlices(evaluation->slices).c_str());
   nlohmann::ordered_json report = {{"job", runner->job().name},
                                    {"part", evaluation->part},
                                    {"held_out", held_out.sure},
                                    {"examples", evaluation->examples},
                                    {"metrics", evaluation->metrics}};
   if (!evaluation->intervals.empty()) report["intervals"] = IntervalsJson(evaluation->intervals);
+  if (!evaluation->slices.empty()) report["slices"] = SlicesJson(evaluation->slices);
   if (absl::Status s = report_output->Write(
           report.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
       !s.ok())

@@ -235,6 +235,45 @@ std::string FormatSuggestions(const std::vector<runner::Suggestions>& suggestion
   return text;
 }
 
+std::string FormatSlices(const std::vector<runner::SliceMetrics>& slices) {
+  constexpr int kShown = 10, kOfMetric = 12;
+  const auto name = [](const runner::SliceMetrics& slice) {
+    return slice.value.value_or("(others)");
+  };
+  size_t width = 0;
+  for (const runner::SliceMetrics& slice : slices) {
+    width = std::max({width, name(slice).size(), slice.feature.size()});
+  }
+  const int first = static_cast<int>(width) + 2;
+  std::string text;
+  int of_feature = 0;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const runner::SliceMetrics& slice = slices[i];
+    if (i == 0 || slice.feature != slices[i - 1].feature) {
+      of_feature = 0;
+      absl::StrAppendFormat(&text, "\n%-*s %*s", first, slice.feature, kOfMetric, "examples");
+      for (const auto& [metric, value] : slice.metrics) {
+        absl::StrAppendFormat(&text, " %*s", kOfMetric, metric);
+      }
+      absl::StrAppend(&text, "\n");
+    }
+    if (of_feature++ < kShown) {
+      absl::StrAppendFormat(&text, "  %-*s %*s", first - 2, name(slice), kOfMetric,
+                            WithCommas(slice.examples));
+      for (const auto& [metric, value] : slice.metrics) {
+        absl::StrAppendFormat(&text, " %*s", kOfMetric,
+                              std::isnan(value) ? "undefined" : absl::StrFormat("%.4f", value));
+      }
+      absl::StrAppend(&text, "\n");
+    }
+    const bool last = i + 1 == slices.size() || slices[i + 1].feature != slice.feature;
+    if (last && of_feature > kShown) {
+      absl::StrAppend(&text, "  and ", of_feature - kShown, " smaller ones, see --report\n");
+    }
+  }
+  return text;
+}
+
 std::string FormatResult(const runner::JobResult& r) {
   std::string text = absl::StrFormat(
       "\n%s: %s steps, %s examples in %.1f s of training (%s examples/s), %s and %s\n", r.job,
@@ -263,6 +302,7 @@ std::string FormatResult(const runner::JobResult& r) {
     absl::StrAppendFormat(&text, "  popularity   %.3f  %s\n", base->second,
                           Bar(base->second / scale, 40, false));
   }
+  absl::StrAppend(&text, FormatSlices(r.slices));
   if (!r.suggestions.empty()) {
     absl::StrAppend(&text, "\nwhat it suggests beside what is known\n",
                     FormatSuggestions(r.suggestions));

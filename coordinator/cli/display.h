@@ -58,6 +58,9 @@ class Display {
 // The result as text for a terminal.
 std::string FormatResult(const runner::JobResult& result);
 std::string FormatSuggestions(const std::vector<runner::Suggestions>& suggestions);
+// A line for each of the largest slices of each feature, and one that counts the others.
+std::string FormatSlices(const std::vector<runner::SliceMetrics>& slices);
+nlohmann::ordered_json SlicesJson(const std::vector<runner::SliceMetrics>& slices);
 // "auc" -> [low, high].
 nlohmann::ordered_json IntervalsJson(const std::map<std::string, model::Interval>& intervals);
 // docs/report.md.

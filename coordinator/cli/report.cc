@@ -104,6 +104,17 @@ Json IntervalsJson(const std::map<std::string, model::Interval>& intervals) {
   return json;
 }
 
+Json SlicesJson(const std::vector<runner::SliceMetrics>& slices) {
+  Json json = Json::array();
+  for (const runner::SliceMetrics& slice : slices) {
+    json.push_back({{"feature", slice.feature},
+                    {"value", slice.value ? Json(*slice.value) : Json()},
+                    {"examples", slice.examples},
+                    {"metrics", slice.metrics}});
+  }
+  return json;
+}
+
 std::string ToReportJson(const runner::JobResult& r) {
   Json rpc = Json::array();
   for (size_t p = 0; p < r.traffic.size(); ++p) {
@@ -129,6 +140,7 @@ std::string ToReportJson(const runner::JobResult& r) {
   report["stopped_early"] = r.stopped_early;
   report["metrics"] = r.metrics;
   report["intervals"] = IntervalsJson(r.intervals);
+  report["slices"] = SlicesJson(r.slices);
   report["evaluated"] = {{"part", r.evaluated_part}, {"examples", r.evaluated_examples}};
   report["baseline"] = r.baseline;
   report["evaluations"] = EvaluationsJson(r);

@@ -512,6 +512,12 @@ constexpr SchemaKey kEvaluateKeys[] = {
         "metrics by group; where items are ranked: the user (default: what the history is grouped "
         "by, else the only feature of the user). It is also an input of the model, unless `model` "
         "lists features"),
+    Key<&EvaluateSpec::slices>(
+        "slices", "",
+        "single-valued features with a vocabulary, or bucketized ones: when training is over, and "
+        "by `coxswain eval`, the metrics are also computed of the examples with each value of "
+        "these. See [metrics](metrics.md#slices). They are also inputs of the model, unless "
+        "`model` lists features"),
     Key<&EvaluateSpec::exclude_known>(
         "exclude_known", "all",
         "where items are ranked: which of a user's other items are not candidates: `all`: those "

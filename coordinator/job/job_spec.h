@@ -143,6 +143,7 @@ struct EvaluateSpec {
   std::vector<MetricSpec> metrics;
   std::vector<std::string> metric_names;  // as in the file; empty: the loss's defaults
   std::string group;  // a feature: examples with the same value belong together; empty: none
+  std::vector<std::string> slices;  // features: metrics of the examples with each of their values
   KnownItems exclude_known = KnownItems::kAll;
   int64_t every_epochs = 1;
   int64_t every_steps = 0;   // within epochs, too; 0: not

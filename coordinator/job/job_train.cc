@@ -241,6 +241,25 @@ void CheckGroup(const JobReader& reader) {
   CheckSingle(reader, "evaluate.group", group);
 }
 
+// Where the values have no names, nobody could tell the slices apart.
+void CheckSlices(const JobReader& reader) {
+  const std::vector<std::string>& slices = reader.job->evaluate.slices;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const std::string path = absl::StrCat("evaluate.slices.", i);
+    const auto twice =
+        std::find(slices.begin(), slices.begin() + static_cast<int64_t>(i), slices[i]);
+    if (twice != slices.begin() + static_cast<int64_t>(i)) {
+      reader.Error(path, absl::StrCat("'", slices[i], "' is there twice"));
+    }
+    CheckSingle(reader, path, slices[i]);
+    const proto::FeatureSpec* const feature = reader.job->FindFeature(slices[i]);
+    if (feature != nullptr && (feature->hash_buckets() > 0 || !feature->id().empty())) {
+      reader.Error(path, absl::StrCat("'", slices[i], "' is hashed: wanted a feature with a ",
+                                      "vocabulary, whose values have names"));
+    }
+  }
+}
+
 void CheckTwoTowerKeys(const JobReader& reader, const SectionView& view) {
   const ModelSpec& model = *reader.job->model;
   const bool ranks = KindOf(model).predicts == Predicts::kItem;
@@ -324,8 +343,9 @@ void ReadWordEvaluation(const JobReader& reader, const SectionView& view) {
     add("validation_loss");
   }
   evaluate->enabled = !evaluate->metrics.empty();
-  for (const char* key : {"part", "metrics", "group", "exclude_known", "max_examples", "batch_size",
-                          "bootstrap", "show", "show_top", "suggest_self", "popularity_baseline"}) {
+  for (const char* key :
+       {"part", "metrics", "group", "slices", "exclude_known", "max_examples", "batch_size",
+        "bootstrap", "show", "show_top", "suggest_self", "popularity_baseline"}) {
     if (view.Given(key)) {
       reader.Error(
           absl::StrCat("evaluate.", key),
@@ -394,6 +414,7 @@ void ReadEvaluate(const JobReader& reader) {
                               : ReadTaskMetric(reader, path, metrics[i]);
   }
   if (metrics.empty()) AddDefaultMetrics(reader);
+  CheckSlices(reader);
   if (KindOf(*reader.job->model).predicts == Predicts::kLabel) {
     CheckGroup(reader);
     if (evaluate->enabled && RanksToo(*reader.job)) SetKnownItems(reader);

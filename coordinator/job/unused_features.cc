@@ -13,6 +13,8 @@ std::vector<std::string> UnusedFeatures(const JobSpec& job) {
     // A name within another one counts as well: better no word than a wrong one.
     if (absl::StrContains(keys, name)) return true;
     if (name == job.dataset.label().feature() || name == job.evaluate.group) return true;
+    const std::vector<std::string>& slices = job.evaluate.slices;
+    if (std::find(slices.begin(), slices.end(), name) != slices.end()) return true;
     // That of a text is the model's though no key names it.
     const auto is_of_name = [&](const TableSpec& table) { return table.feature == name; };
     if (std::any_of(job.tables.begin(), job.tables.end(), is_of_name)) return true;

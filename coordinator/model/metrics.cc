@@ -34,15 +34,16 @@ MeasuredCopy Weighted(const Measured& measured) {
 }  // namespace
 
 MetricAccumulator::MetricAccumulator(const std::vector<job::MetricSpec>& metrics,
-                                     Bootstrap* bootstrap)
-    : bootstrap_(bootstrap) {
+                                     Bootstrap* bootstrap, Slices* slices)
+    : bootstrap_(bootstrap), slices_(slices) {
   for (const job::MetricSpec& metric : metrics) {
     if (metric.kind->make == nullptr) continue;  // not of examples: word_eval.h
     metrics_.emplace_back(metric);
   }
 }
 
-void MetricAccumulator::Add(const Measured& measured, int64_t examples, size_t task) {
+void MetricAccumulator::Add(const Measured& measured, int64_t examples) {
+  const size_t task = measured.task;
   MeasuredCopy weighted;
   Measured counted = measured;
   if (absl::c_linear_search(measured.weight, 0.0f)) {
@@ -77,6 +78,7 @@ void MetricAccumulator::AddRanks(absl::Span<const int64_t> ranks,
   measured.group = examples.groups;
   measured.unseen = examples.unseen;
   Add(measured, static_cast<int64_t>(ranks.size()));
+  if (slices_ != nullptr) slices_->Add(measured, examples.slices);
 }
 
 absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const Tensor& label,
@@ -102,7 +104,8 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   measured.group = groups;
   measured.ranks = examples.ranks;
   measured.unseen = examples.unseen;
-  Add(measured, label.dim(0), examples.task);
+  Add(measured, label.dim(0));
+  if (slices_ != nullptr) slices_->Add(measured, examples.slices);
   return absl::OkStatus();
 }
 

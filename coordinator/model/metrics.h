@@ -13,6 +13,7 @@
 #include "coordinator/model/bootstrap.h"
 #include "coordinator/model/job_metric.h"
 #include "coordinator/model/metric.h"
+#include "coordinator/model/slices.h"
 #include "coxswain/tensor.h"
 
 namespace coxswain::model {
@@ -25,13 +26,18 @@ struct MeasuredExamples {
   size_t task = 0;                        // whose predictions these are
   // Beside predictions: as in AddRanks; below 0 for an example that is no item of the user's list.
   absl::Span<const int64_t> ranks = {};
+  std::vector<absl::Span<const int64_t>> slices = {};  // for each of evaluate.slices: the values
 };
 
 class MetricAccumulator {
  public:
-  // `bootstrap`: what is added is added to it, too; null: to none. It must outlive this.
+  // `bootstrap`, `slices`: what is added is added to them, too; null: to none. They must outlive
+  // this.
   explicit MetricAccumulator(const std::vector<job::MetricSpec>& metrics,
-                             Bootstrap* bootstrap = nullptr);
+                             Bootstrap* bootstrap = nullptr, Slices* slices = nullptr);
+
+  // The next `examples` of a task, of a loss of words: pairs.
+  void Add(const Measured& measured, int64_t examples);
 
   // `ranks` i64 [B]: the number of candidates that score higher than the true one.
   void AddRanks(absl::Span<const int64_t> ranks, const MeasuredExamples& examples = {});
@@ -52,12 +58,12 @@ class MetricAccumulator {
   int64_t examples() const { return examples_; }  // for a loss of words: pairs
 
  private:
-  void Add(const Measured& measured, int64_t examples, size_t task = 0);
   // Of the metric's tasks: the most examples whose prediction is no finite number.
   int64_t NotFinite(const JobMetric& metric) const;
 
   std::vector<JobMetric> metrics_;
   Bootstrap* bootstrap_;
+  Slices* slices_;
   int64_t examples_ = 0;
   // By task: the sum of the examples' weights, and examples whose prediction is no finite number.
   std::vector<double> totals_;

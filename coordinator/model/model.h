@@ -41,7 +41,8 @@ class Model {
   // ranks_in_pieces() those of ItemModel::Evaluate, of which Ranks makes ranks. kLabel:
   // "prediction", f32 [B] or [B, classes] (a probability, a class's probability, or a number) and
   // "label", f32 [B]; then, if the job ranks too (job::MeasuresRanks), "rank" as above. After
-  // these, for kItem and kLabel: "group", i64 [B], if examples have groups (job::MeasuresGroups),
+  // these, for kItem and kLabel: "slice.0", ..., i64 [B], the values of each of evaluate.slices;
+  // "group", i64 [B], if examples have groups (job::MeasuresGroups),
   // "unseen", the column known.unseen, if they rank with evaluate.exclude_known: training, and
   // "weight", f32 [B], if they have weights. kNeighbours: "loss", the sum over the batch's
   // pairs, and "pairs", their number, f32 scalars.

@@ -275,6 +275,9 @@ int64_t ModelParts::Candidates(const std::string& item) const {
 }
 
 void ModelParts::ResultExamples(FunctionBuilder& f) const {
+  for (size_t i = 0; i < job_.evaluate.slices.size(); ++i) {
+    f.Result(absl::StrCat("slice.", i), f.Column(job_.evaluate.slices[i]));
+  }
   if (job::MeasuresGroups(job_)) {
     f.Result("group", f.Column(job::MeasuresRanks(job_)        ? "known.group"
                                : !job_.dataset.query().empty() ? data::kQueryGroup

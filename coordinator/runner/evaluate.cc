@@ -83,7 +83,41 @@ absl::StatusOr<model::MeasuredExamples> ExamplesOf(const job::JobSpec& job,
     }
     examples.groups = groups->values<int64_t>();
   }
+  for (size_t i = job.evaluate.slices.size(); i-- > 0;) {
+    const Tensor* values = take(DType::kI64);
+    if (values == nullptr) {
+      return absl::InternalError("an evaluation step did not say which slices its examples are of");
+    }
+    examples.slices.insert(examples.slices.begin(), values->values<int64_t>());
+  }
   return examples;
+}
+
+// How many values of the features have names.
+std::vector<int64_t> ValuesOfSlices(const job::JobSpec& job, const data::Dataset& data) {
+  std::vector<int64_t> values;
+  for (const std::string& feature : job.evaluate.slices) {
+    const std::vector<std::string>* const words = data.vocabulary(feature);
+    values.push_back(words == nullptr ? 0 : std::ssize(*words));
+  }
+  return values;
+}
+
+// By feature, the largest first.
+std::vector<SliceMetrics> NameSlices(const job::JobSpec& job, const data::Dataset& data,
+                                     const model::Slices& slices) {
+  std::vector<model::Slices::Slice> all = slices.Compute();
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.feature, -a.examples) < std::pair(b.feature, -b.examples);
+  });
+  std::vector<SliceMetrics> named;
+  for (model::Slices::Slice& slice : all) {
+    const std::string& feature = job.evaluate.slices[slice.feature];
+    std::optional<std::string> value;
+    if (slice.id) value = (*data.vocabulary(feature))[static_cast<size_t>(*slice.id)];
+    named.push_back({feature, std::move(value), slice.examples, std::move(slice.metrics)});
+  }
+  return named;
 }
 
 // The ranks behind predictions and labels. Where labels are 0 and 1, an item with 0 is none that
@@ -229,7 +263,7 @@ absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
+absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part, bool sliced) {
   if (model_->has_words()) part = Part::kValidation;
   if (data().num_examples(part) > 0 && evaluate_.count(part) == 0) {
     ASSIGN_OR_RETURN(evaluate_[part], model_->DefineEvaluate(part));
@@ -247,7 +281,10 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
       if (job_.evaluate.bootstrap > 0) {
         bootstrap.emplace(job_.evaluate.metrics, job_.evaluate.bootstrap, job_.train.seed);
       }
-      model::MetricAccumulator metrics(job_.evaluate.metrics, bootstrap ? &*bootstrap : nullptr);
+      std::optional<model::Slices> slices;
+      if (sliced) slices.emplace(job_.evaluate.metrics, ValuesOfSlices(job_, data()));
+      model::MetricAccumulator metrics(job_.evaluate.metrics, bootstrap ? &*bootstrap : nullptr,
+                                       slices ? &*slices : nullptr);
       measured = Measure(part, &metrics);
       evaluation.part = std::string(PartName(part));
       evaluation.examples = 0;  // where these are queries, metrics count their rows
@@ -257,6 +294,7 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part) {
       }
       evaluation.metrics = metrics.Compute();
       evaluation.undefined = metrics.Undefined();
+      if (slices) evaluation.slices = NameSlices(job_, data(), *slices);
       evaluation.intervals.clear();
       if (bootstrap && measured.ok()) {
         evaluation.intervals = bootstrap->Intervals(OwnPool().get());

@@ -38,6 +38,14 @@ struct RateChange {
   double factor = 1;
 };
 
+// The metrics of the examples with one value of a feature (evaluate.slices).
+struct SliceMetrics {
+  std::string feature;
+  std::optional<std::string> value;  // none: the values that have no slice of their own
+  int64_t examples = 0;
+  std::map<std::string, double> metrics;  // NaN: not defined
+};
+
 // Of one evaluation during or after training.
 struct Evaluation {
   int64_t epoch = 0;
@@ -54,6 +62,7 @@ struct Evaluation {
   std::map<std::string, std::string> undefined = {};
   double rate_factor = 1;  // of the learning rates, until then; see Plateau
   std::map<std::string, model::Interval> intervals = {};  // of metrics, where the job asks for them
+  std::vector<SliceMetrics> slices = {};  // of the last one alone; not kept in checkpoints
 };
 
 // What was counted about failures, closures and checkpoints.

@@ -413,13 +413,14 @@ absl::Status JobRunner::Conclude(JobResult* result) {
   result->evaluations = tracker_->state().evaluations;
   if (job_.evaluate.enabled) {
     if (events_.on_progress) events_.on_progress({Progress::Phase::kEvaluating});
-    ASSIGN_OR_RETURN(Evaluation last, EvaluatePart(FinalPart()));
+    ASSIGN_OR_RETURN(Evaluation last, EvaluatePart(FinalPart(), /*sliced=*/true));
     // Early stopping has shown the last epoch already.
     const bool shown =
         !result->evaluations.empty() && result->evaluations.back().epoch == last.epoch;
     if (!shown && events_.on_evaluation) events_.on_evaluation(last);
     result->metrics = last.metrics;
     result->intervals = last.intervals;
+    result->slices = last.slices;
     result->evaluated_part = last.part;
     result->evaluated_examples = last.examples;
     result->evaluations.push_back(last);

@@ -90,6 +90,7 @@ struct JobResult {
   bool stopped_early = false;
   std::map<std::string, double> metrics;             // of the last evaluation
   std::map<std::string, model::Interval> intervals;  // of them, when the job asks for them
+  std::vector<SliceMetrics> slices;                  // of that evaluation, too
   std::map<std::string, double> baseline;            // popularity, when the job asks for it
   std::string evaluated_part;
   int64_t evaluated_examples = 0;
@@ -153,7 +154,7 @@ class JobRunner {
   // The part that EvaluatePart measures; nothing where that needs no examples.
   std::optional<Part> ScoredPart(Part part) const;
   // Evaluates what the model holds now.
-  absl::StatusOr<Evaluation> EvaluatePart(Part part);
+  absl::StatusOr<Evaluation> EvaluatePart(Part part, bool sliced = false);
   absl::StatusOr<std::map<std::string, double>> PopularityBaseline(Part part) const;
   // The best `top` items for each group of the data.
   absl::StatusOr<std::vector<Suggestions>> Recommend(const std::vector<std::string>& groups,

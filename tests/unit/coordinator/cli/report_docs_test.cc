@@ -47,6 +47,7 @@ runner::JobResult FullResult() {
                    {2, 10, 1.5, 1.5, "test", 40, {{"NAME", 0.75}}, {{"NAME", 2}}}};
   r.intervals = {{"NAME", {0.5, 1}}};
   for (runner::Evaluation& e : r.evaluations) e.intervals = r.intervals;
+  r.slices = {{"country", "de", 25, {{"NAME", 0.5}}}};
   r.suggestions = {{"curl", {"libc6"}, {"zlib1g", "libssl3"}}};
   r.closures.scheduled = 12;
   r.closures.completed = 11;

@@ -432,6 +432,12 @@ TEST_CASE("metrics by group want a group, and early stopping a metric that compa
     return ErrorOf(text, {"label.positive=>3", "evaluate=" + evaluate, "train=" + train});
   };
   CHECK(error("{metrics: [auc_by_group], group: user}", "{epochs: 1}").empty());
+  CHECK(error("{slices: [user, film]}", "{epochs: 1}").empty());
+  CHECK(absl::EndsWith(error("{slices: [user, user]}", "{epochs: 1}"),
+                       "evaluate.slices.1: 'user' is there twice"));
+  CHECK(absl::EndsWith(error("{slices: age}", "{epochs: 1}"),
+                       "evaluate.slices.0: wanted a categorical feature with a single value; 'age' "
+                       "is not"));
   CHECK(absl::EndsWith(error("{metrics: [ndcg@10]}", "{epochs: 1}"),
                        "its metrics: auc, logloss, accuracy, pr_auc, f1, calibration, "
                        "calibration_error, auc_by_group, logloss_by_group"));

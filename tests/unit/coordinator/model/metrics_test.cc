@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -54,6 +57,77 @@ TEST_CASE("the area under the curve is the share of pairs in the right order", "
       CHECK(area == Approx(wanted).margin(1e-12));
     }
   }
+}
+
+TEST_CASE("the metrics of a slice are those of its examples alone", "[metrics]") {
+  const std::vector<job::MetricSpec> specs = {Spec("auc"), Spec("logloss")};
+  Slices slices(specs, {2, 5});
+  MetricAccumulator all(specs, nullptr, &slices);
+  std::mt19937_64 random(3);
+  std::map<std::pair<size_t, int64_t>, std::vector<size_t>> wanted;  // by feature and value
+  std::vector<float> predictions, labels, weights;
+  constexpr size_t kBatch = 16;
+  for (int batch = 0; batch < 20; ++batch) {
+    std::vector<float> prediction, label, weight;
+    std::vector<int64_t> first, second;
+    for (size_t i = 0; i < kBatch; ++i) {
+      prediction.push_back(static_cast<float>(random() % 97 + 1) / 98);
+      label.push_back(static_cast<float>(random() % 2));
+      weight.push_back(static_cast<float>(random() % 3));   // 0, too
+      first.push_back(static_cast<int64_t>(random() % 4));  // 2 and 3 have no names
+      second.push_back(static_cast<int64_t>(random() % 5));
+      wanted[{0, std::min<int64_t>(first[i], 2)}].push_back(predictions.size());
+      wanted[{1, second[i]}].push_back(predictions.size());
+      predictions.push_back(prediction[i]);
+      labels.push_back(label[i]);
+      weights.push_back(weight[i]);
+    }
+    MeasuredExamples examples;
+    examples.weights = weight;
+    examples.slices = {first, second};
+    REQUIRE(all.AddPredictions(Tensor::FromVector(prediction), Tensor::FromVector(label), examples)
+                .ok());
+  }
+  const std::vector<Slices::Slice> found = slices.Compute();
+  REQUIRE(found.size() == wanted.size());
+  for (const Slices::Slice& slice : found) {
+    const int64_t end = slice.feature == 0 ? 2 : 5;
+    CAPTURE(slice.feature, slice.id.value_or(end));
+    const std::vector<size_t>& rows = wanted.at({slice.feature, slice.id.value_or(end)});
+    CHECK(slice.examples == std::ssize(rows));
+    MetricAccumulator alone(specs);
+    Measured measured;
+    std::vector<float> p, l, w;
+    for (const size_t row : rows) {
+      p.push_back(predictions[row]);
+      l.push_back(labels[row]);
+      w.push_back(weights[row]);
+    }
+    measured.prediction = p;
+    measured.label = l;
+    measured.weight = w;
+    alone.Add(measured, std::ssize(rows));
+    for (const auto& [name, value] : alone.Compute()) {
+      CHECK(slice.metrics.at(name) == Approx(value).margin(1e-12));
+    }
+  }
+}
+
+TEST_CASE("values behind the first thousand of a vocabulary are one slice", "[metrics]") {
+  const std::vector<job::MetricSpec> specs = {Spec("hit_rate@1", 1)};
+  Slices slices(specs, {5000});
+  MetricAccumulator all(specs, nullptr, &slices);
+  const std::vector<int64_t> ids = {999, 1000, 4999, 5003}, ranks = {0, 0, 1, 0};
+  MeasuredExamples examples;
+  examples.slices = {ids};
+  all.AddRanks(ranks, examples);
+  const std::vector<Slices::Slice> found = slices.Compute();
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].id == 999);
+  CHECK(found[0].metrics.at("hit_rate@1") == 1);
+  CHECK_FALSE(found[1].id);
+  CHECK(found[1].examples == 3);
+  CHECK(found[1].metrics.at("hit_rate@1") == Approx(2.0 / 3));
 }
 
 TEST_CASE("labels that are all the same have no area under the curve, and are told", "[metrics]") {
