@@ -49,8 +49,8 @@ TEST_CASE("a sasrec of all positions learns an order, uses each window once, and
   const DataFiles files;
   const std::string job = WriteRing(files), report = files.Path("report.json");
   const auto train = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"train", job, "--quiet", "--count-visits", "--report",
-                                          report};
+    std::vector<std::string> arguments = {"train",          job,        "--quiet",
+                                          "--count-visits", "--report", report};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Process::Result result = Coxswain(arguments);
     CAPTURE(result.out, result.err);
@@ -80,9 +80,8 @@ TEST_CASE("a sasrec of all positions learns an order, uses each window once, and
   CHECK(resumed["metrics"]["hit_rate@1"] == 1);
 
   // The model that was saved is one of rows as well: what is asked of it goes by the last position.
-  const auto evaluated =
-      Coxswain({"eval", job, "--model-dir", files.Path("model"), "--report", report, "--set",
-                "model.positions=last"});
+  const auto evaluated = Coxswain({"eval", job, "--model-dir", files.Path("model"), "--report",
+                                   report, "--set", "model.positions=last"});
   CAPTURE(evaluated.out, evaluated.err);
   REQUIRE(evaluated.code == 0);
   CHECK(ReadJson(report)["metrics"]["hit_rate@1"] == 1);
@@ -90,9 +89,8 @@ TEST_CASE("a sasrec of all positions learns an order, uses each window once, and
                               "--top", "1", "--items", "i3,i4,i5"});
   CAPTURE(next.out, next.err);
   CHECK_THAT(next.out, Contains("i6"));
-  const nlohmann::json on_rows =
-      train({"--in-process", "--init-from", files.Path("model"), "--set", "model.positions=last",
-             "--set", "train.epochs=1"});
+  const nlohmann::json on_rows = train({"--in-process", "--init-from", files.Path("model"), "--set",
+                                        "model.positions=last", "--set", "train.epochs=1"});
   CHECK(on_rows["examples"] == kUsers * (kRows - 1));
   CHECK(on_rows["metrics"]["hit_rate@1"] == 1);
 }

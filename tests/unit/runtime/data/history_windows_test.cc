@@ -26,7 +26,7 @@ constexpr Part kTraining = Part::kTraining;
 // Columns user, item and t; the last `most` items of each user, in windows of as many targets.
 proto::DatasetSpec WindowedSpec(const std::string& path, int64_t most) {
   auto spec = CsvSpec(path);
-  AddCategorical(&spec, "item");
+  AddCategorical(&spec, "item")->set_oov_buckets(1);
   proto::FeatureSpec* history = AddCategorical(&spec, "seen");
   history->set_history_of("item");
   history->set_group_by("user");
@@ -186,7 +186,6 @@ TEST_CASE("windows: held-out rows, counts of values and vocabularies are as with
   DataFiles files;
   const Rows rows = ManyRows(40);
   auto spec = WindowedSpec(files.Write("a.csv", rows.csv), 5);
-  spec.mutable_features(0)->set_oov_buckets(1);
   spec.mutable_split()->set_by("t");
   spec.mutable_split()->set_holdout_per("user");
   spec.mutable_split()->set_holdout_last(true);
