@@ -15,9 +15,13 @@ namespace {
 
 constexpr size_t kShownClasses = 12;
 
-// "training 8,066, validation 1,008, test 1,008".
+// "training 8,066, validation 1,008, test 1,008"; of windows "training 640 windows with 25,000
+// targets, test 600".
 std::string Examples(const data::Dataset& data) {
   std::string text = absl::StrCat("training ", WithCommas(data.num_examples(Part::kTraining)));
+  if (const data::HistoryWindows* const windows = data.windows()) {
+    absl::StrAppend(&text, " windows with ", WithCommas(windows->targets()), " targets");
+  }
   for (const Part part : {Part::kValidation, Part::kTest}) {
     if (data.num_examples(part) == 0) continue;
     absl::StrAppend(&text, ", ", PartName(part), " ", WithCommas(data.num_examples(part)));
@@ -58,7 +62,7 @@ std::string DescribeFeature(const proto::FeatureSpec& feature, const data::Datas
     if (unknown == 0) continue;
     absl::StrAppendFormat(
         &text, "; others in %.1f%% of %s",
-        100.0 * static_cast<double>(unknown) / static_cast<double>(data.num_examples(part)),
+        100.0 * static_cast<double>(unknown) / static_cast<double>(data.part_size(part)),
         PartName(part));
   }
   return text;
@@ -69,7 +73,7 @@ std::string SharesOf(const std::string& feature, const data::Dataset& data) {
   std::string shares;
   const std::vector<int64_t> counts = data.training_counts(feature);
   const std::vector<std::string>* values = data.vocabulary(feature);
-  const auto examples = static_cast<double>(data.num_examples(Part::kTraining));
+  const auto examples = static_cast<double>(data.part_size(Part::kTraining));
   for (size_t i = 0; i < std::min(counts.size(), kShownClasses); ++i) {
     absl::StrAppendFormat(
         &shares, "%s%s %.1f%%", i == 0 ? "" : ", ",
@@ -92,7 +96,7 @@ std::string DescribeUnused(const job::JobSpec& job) {
 }
 
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
-  const int64_t examples = data.num_examples(Part::kTraining);
+  const int64_t examples = data.part_size(Part::kTraining);
   if (job.follow.enabled && examples == 0) return "training examples come with the files\n";
   if (!job::HasLabel(job)) return "";
   const auto of = [examples](const proto::LabelSpec& label, const data::LabelSummary& labels) {
@@ -113,8 +117,9 @@ std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
     return absl::StrCat("labels of ", of(job.dataset.label(), labels), ": ", labels.ToString(),
                         "\n");
   }
-  return absl::StrCat("labels of ", WithCommas(examples),
-                      " training examples: ", SharesOf(feature, data), "\n");
+  return absl::StrCat("labels of ", WithCommas(examples), " training ",
+                      data.windows() == nullptr ? "examples" : "rows", ": ",
+                      SharesOf(feature, data), "\n");
 }
 
 std::string DescribeData(const job::JobSpec& job, const data::Dataset& data) {

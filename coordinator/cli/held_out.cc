@@ -89,7 +89,7 @@ std::string NewExamples(const std::string& source, const model::TrainedOn& train
                         const job::JobSpec& job, const data::Dataset& data) {
   const bool grown = data.since_training() == data::SinceTraining::kGrown;
   if (!grown || !model::KeepsParts(trained, data)) return "";
-  const int64_t training = data.num_examples(Part::kTraining) - trained.training;
+  const int64_t training = data.part_size(Part::kTraining) - trained.training;
   int64_t held_out = data.num_examples(Part::kValidation) - trained.validation;
   if (DrawnByRow(job, Part::kTest)) held_out += data.num_examples(Part::kTest) - trained.test;
   std::string text = absl::StrCat(WithCommas(training + held_out), " examples are new since ",
@@ -106,7 +106,7 @@ std::string NewExamples(const std::string& source, const model::TrainedOn& train
 std::string ChangeSinceTraining(const model::TrainedOn& trained, const data::Dataset& data) {
   const std::string then = Counts(trained.training, trained.validation, trained.test);
   const std::string now =
-      Counts(data.num_examples(Part::kTraining), data.num_examples(Part::kValidation),
+      Counts(data.part_size(Part::kTraining), data.num_examples(Part::kValidation),
              data.num_examples(Part::kTest));
   const bool other_rows = data.since_training() == data::SinceTraining::kOtherRows;
   if (then == now && !other_rows) return "";

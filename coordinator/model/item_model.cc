@@ -55,7 +55,6 @@ Output ItemModel::Negatives(FunctionBuilder& f, const ModelParts& parts,
   return ids;
 }
 
-// 1 where an example's history has the item, f32 [B, N]; invalid where it has no history of items.
 Output ItemModel::Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const {
   for (const proto::FeatureSpec& feature : parts.job().dataset.features()) {
     if (feature.history_of() != item()) continue;
@@ -78,25 +77,28 @@ Output ItemModel::LogShares(FunctionBuilder& f, const ModelParts& parts, Output 
   return f.Gather(f.Constant(Tensor::FromVector(logs)), ids);
 }
 
+ItemModel::Choices ItemModel::Chosen(FunctionBuilder& f, const ModelParts& parts) const {
+  return {User(f, parts), f.Column(item()), parts.Weights(f)};
+}
+
 Output ItemModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   const job::LossSpec& loss = *parts.job().loss;
-  const Output user = User(f, parts);
-  const job::Ranking ranking = loss.against() == job::Against::kAll ? AgainstAll(f, parts, user)
-                                                                    : AgainstSome(f, parts, user);
-  const Output mean = parts.MeanLoss(f, loss.PerRanking(f, ranking));
+  const Choices chosen = Chosen(f, parts);
+  const job::Ranking ranking = loss.against() == job::Against::kAll ? AgainstAll(f, parts, chosen)
+                                                                    : AgainstSome(f, parts, chosen);
+  const Output mean = ModelParts::MeanOf(f, loss.PerRanking(f, ranking), chosen.weights);
   parts.Minimize(f, mean);
   return mean;
 }
 
 // Against items that are drawn, or those of the batch.
 job::Ranking ItemModel::AgainstSome(FunctionBuilder& f, const ModelParts& parts,
-                                    Output user) const {
+                                    const Choices& chosen) const {
   const job::LossSpec& loss = *parts.job().loss;
   const bool drawn = loss.against() == job::Against::kDrawn;
-  const Output labels = f.Column(item());
   job::Ranking ranking;
-  ranking.own_ids = ranking.other_ids = labels;
-  std::vector<Output> ids = {labels};
+  ranking.own_ids = ranking.other_ids = chosen.items;
+  std::vector<Output> ids = {chosen.items};
   if (drawn) {
     ranking.other_ids = Negatives(f, parts, *loss.sampling(), &ranking.correction);
     ids.push_back(ranking.other_ids);
@@ -105,8 +107,8 @@ job::Ranking ItemModel::AgainstSome(FunctionBuilder& f, const ModelParts& parts,
   std::vector<ItemRows> lists;
   for (size_t i = 0; i < ids.size(); ++i) lists.push_back({rows[i], ids[i]});
   const std::vector<Output> items = Items(f, parts, lists);
-  ranking.own = f.RowDot(user, items[0]);
-  ranking.others = f.MatMul(user, items.back(), false, true);
+  ranking.own = f.RowDot(chosen.users, items[0]);
+  ranking.others = f.MatMul(chosen.users, items.back(), false, true);
   if (loss.temperature() != 1) {
     const Output scale = f.Scalar(static_cast<float>(1 / loss.temperature()));
     ranking.own = f.Mul(ranking.own, scale);
@@ -117,15 +119,16 @@ job::Ranking ItemModel::AgainstSome(FunctionBuilder& f, const ModelParts& parts,
     ranking.own = f.Add(ranking.own, f.Reshape(biases[0], {-1}));
     ranking.biases = f.Reshape(biases.back(), {-1});
   }
-  if (!drawn) ranking.own_log_q = ranking.log_q = LogShares(f, parts, labels);
+  if (!drawn) ranking.own_log_q = ranking.log_q = LogShares(f, parts, chosen.items);
   if (loss.rejects_known()) ranking.known = Known(f, parts, ranking.other_ids);
   return ranking;
 }
 
-job::Ranking ItemModel::AgainstAll(FunctionBuilder& f, const ModelParts& parts, Output user) const {
+job::Ranking ItemModel::AgainstAll(FunctionBuilder& f, const ModelParts& parts,
+                                   const Choices& chosen) const {
   job::Ranking ranking;
-  ranking.own_ids = f.Column(item());
-  ranking.others = AllScores(f, parts, user);
+  ranking.own_ids = chosen.items;
+  ranking.others = AllScores(f, parts, chosen.users);
   if (!has_item_features()) return ranking;
   // As in Negatives: new items are left out.
   constexpr float kNever = -1e9f;

@@ -25,6 +25,14 @@ class ItemModel : public job::ModelSpec, public ProductModel {
   }
   // The vectors of the batch's users, f32 [B, dim].
   virtual Output User(FunctionBuilder& f, const ModelParts& parts) const = 0;
+  // What training learns from: what users chose.
+  struct Choices {
+    Output users;    // their vectors when they chose, f32 [T, dim]
+    Output items;    // i64 [T]
+    Output weights;  // f32 [T]; invalid: all are 1
+  };
+  // One of each example: its item.
+  virtual Choices Chosen(FunctionBuilder& f, const ModelParts& parts) const;
   // Items by their rows of the item's table, f32 [N, ...], and by the ids of these, i64 [N]; an
   // invalid Output for the ids of all rows.
   struct ItemRows {
@@ -75,6 +83,9 @@ class ItemModel : public job::ModelSpec, public ProductModel {
                                           int64_t k) const override;
 
  protected:
+  // Of each choice, f32 [T, N]: 1 where its example's history has the item; invalid where examples
+  // have no history of items.
+  virtual Output Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
   std::string BiasTable() const;
   // Scores of all items, f32 [B, items], for users by their vectors.
   Output AllScores(FunctionBuilder& f, const ModelParts& parts, Output user) const;
@@ -88,9 +99,9 @@ class ItemModel : public job::ModelSpec, public ProductModel {
   CandidateOptions Scored(const ModelParts& parts) const;
   Output Negatives(FunctionBuilder& f, const ModelParts& parts, const job::SamplingSpec& sampling,
                    Output* corrections) const;
-  job::Ranking AgainstSome(FunctionBuilder& f, const ModelParts& parts, Output user) const;
-  job::Ranking AgainstAll(FunctionBuilder& f, const ModelParts& parts, Output user) const;
-  Output Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
+  job::Ranking AgainstSome(FunctionBuilder& f, const ModelParts& parts,
+                           const Choices& chosen) const;
+  job::Ranking AgainstAll(FunctionBuilder& f, const ModelParts& parts, const Choices& chosen) const;
   Output LogShares(FunctionBuilder& f, const ModelParts& parts, Output ids) const;
 };
 

@@ -1,23 +1,36 @@
 #include "coordinator/model/model.h"
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/regularization.h"
 #include "coordinator/model/visits.h"
 #include "runtime/base/status.h"
+#include "runtime/data/spec_check.h"
 
 namespace coxswain::model {
 namespace {
 
+// How many numbers there are, f32 scalar.
+Output Count(FunctionBuilder& f, Output numbers) {
+  return f.Sum(f.Op("OnesLike", {f.Cast(numbers, DType::kF32)}));
+}
+
 // How much the loss of a batch counts among others; invalid: as much as it has examples.
 Output WeightOfLoss(FunctionBuilder& f, const ModelParts& parts) {
+  const proto::FeatureSpec* const history = data::FindHistory(parts.job().dataset);
+  if (history != nullptr && history->width() > 0) {  // a mean over the targets of windows
+    const std::string next = absl::StrCat(history->name(), ".next");
+    const bool weighted = !parts.job().dataset.label().weight().empty();
+    return weighted ? f.Sum(f.Column(absl::StrCat(next, ".weight"))) : Count(f, f.Column(next));
+  }
   if (const Output weights = parts.Weights(f); weights.valid()) return f.Sum(weights);
   const job::JobSpec& job = parts.job();
   const bool of_rows = job::HasLabel(job) && job.tasks.empty() &&
                        job::KindOf(*job.loss).prediction != job::PredictionKind::kOrder;
   if (job.dataset.query().empty() || !of_rows) return {};
   // A mean over rows, of which a query has several.
-  return f.Sum(f.Op("OnesLike", {f.Cast(parts.Label(f), DType::kF32)}));
+  return Count(f, parts.Label(f));
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ absl::Status WriteLearned(const data::Dataset& data, env::FileSystem* files,
   json["format"] = kFormat;
   json["version"] = kFormatVersion;
   json["hash"] = kHashVersion;
-  json["examples"] = {{"training", data.num_examples(Part::kTraining)},
+  json["examples"] = {{"training", data.part_size(Part::kTraining)},
                       {"validation", data.num_examples(Part::kValidation)},
                       {"test", data.num_examples(Part::kTest)}};
   DescribeRows(data, earlier, &json["examples"]);

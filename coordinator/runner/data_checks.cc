@@ -96,6 +96,11 @@ absl::Status CheckTestFiles(const job::JobSpec& job) {
 
 absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& data) {
   if (data.num_examples(Part::kTraining) == 0) {
+    if (data.windows() != nullptr) {
+      return Wrong(job, "model.positions",
+                   absl::StrCat("all: wanted a user with two training rows or more, found none in ",
+                                data.part_size(Part::kTraining), " rows"));
+    }
     return config::ConfigurationError(
         absl::StrCat(job.Where("dataset"), ": no training examples in the data set"));
   }

@@ -126,6 +126,7 @@ absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   }
   if (!spec.label().weight().empty()) {
     labels_[0].weights = add_numbers(kWeightColumn, std::move(table.weights));
+    if (own_.training != nullptr) own_.training->set_weights(labels_[0].weights);
   }
   const std::vector<NamedLabel> named = NamedLabels(spec);
   for (size_t i = 0; i < named.size(); ++i) {
@@ -268,15 +269,24 @@ void Dataset::AddHistory(const DatasetSpec& spec, Table* table) {
     for (int64_t g = 0; g < key.names.size(); ++g) groups_.push_back(key.names.text(g));
     std::vector<double> order;
     if (!feature.by().empty()) order = std::move(table->orders[feature.by()]);
+    if (feature.width() > 0) {
+      own_.training = std::make_unique<TargetColumn>(
+          feature.name(), HistoryWindows(key.ids, order, rows(Part::kTraining), feature.width()),
+          own);
+    }
     std::vector<double> moments;
     if (queries_ != nullptr && !order.empty()) moments = LeastOfQueries(*queries_, rows_, order);
     history_ =
         std::make_unique<History>(std::move(key.ids), key.names.size(), own->ids(),
                                   rows(Part::kTraining), std::move(order), std::move(moments));
-    batch_columns_[static_cast<size_t>(i)] = std::make_unique<HistoryColumn>(
+    std::unique_ptr<Column> column = std::make_unique<HistoryColumn>(
         feature.name(), history_.get(), own, feature.max_values(), static_cast<uint64_t>(i));
-    if (known_ == nullptr) {
-      known_ = std::make_unique<KnownColumn>(kKnownColumn, history_.get());
+    if (own_.training != nullptr) {
+      column = std::make_unique<WindowedHistory>(std::move(column), own_.training.get());
+    }
+    batch_columns_[static_cast<size_t>(i)] = std::move(column);
+    if (own_.known == nullptr) {
+      own_.known = std::make_unique<KnownColumn>(kKnownColumn, history_.get());
     }
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -294,7 +304,7 @@ void Dataset::AddKnownItems(const DatasetSpec& spec, const Table& table) {
       taken.insert(taken.end(), rows(part).begin(), rows(part).end());
     }
   }
-  known_ = std::make_unique<KnownColumn>(
+  own_.known = std::make_unique<KnownColumn>(
       kKnownColumn, std::make_unique<const History>(key.ids, key.names.size(), items->ids(), taken),
       spec.known_items().held_out() ? nullptr : &items->ids());
 }
@@ -302,13 +312,16 @@ void Dataset::AddKnownItems(const DatasetSpec& spec, const Table& table) {
 absl::Status Dataset::DescribeColumns() {
   for (const auto& column : batch_columns_) column->Describe(&specs_[0]);
   specs_[1] = specs_[0];
-  if (known_ != nullptr) known_->Describe(&specs_[1]);
-  absl::flat_hash_set<std::string> names;
-  for (const ColumnSpec& spec : specs_[1]) {
-    if (!names.insert(spec.name).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data set: wanted batch columns of different names, found ",
-                       Quoted(spec.name), " twice"));
+  if (own_.training != nullptr) own_.training->Describe(&specs_[0]);
+  if (own_.known != nullptr) own_.known->Describe(&specs_[1]);
+  for (const std::vector<ColumnSpec>& specs : specs_) {
+    absl::flat_hash_set<std::string> names;
+    for (const ColumnSpec& spec : specs) {
+      if (!names.insert(spec.name).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("data set: wanted batch columns of different names, found ",
+                         Quoted(spec.name), " twice"));
+      }
     }
   }
   return absl::OkStatus();
@@ -359,7 +372,7 @@ std::optional<std::string> Dataset::PlaceOf(const Ticket& ticket) const {
   first.end = first.begin + 1;
   const uint32_t number = DrawNumbers(first)[0];
   const int64_t at = queries_ == nullptr ? number : queries_->begin(ticket.part, number);
-  return places_.Of(rows(ticket.part)[static_cast<size_t>(at)]);
+  return places_.Of(examples(ticket.part)[static_cast<size_t>(at)]);
 }
 
 namespace {
@@ -374,12 +387,12 @@ absl::Status TooManyRows(const Ticket& ticket) {
 absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) const {
   RETURN_IF_ERROR(CheckTicket(ticket));
   if (stream_ != nullptr) return ReadStreamed(ticket, ahead);
-  const std::vector<uint32_t>& all = rows(ticket.part);
-  BatchRows examples;
-  examples.training = ticket.part == Part::kTraining;
-  examples.begin = ticket.begin;
-  examples.epoch_key = text_ != nullptr ? StreamKey(order_.of_data, kSampleStream, ticket)
-                                        : SampleStreamKey(order_.of_data, ticket);
+  const std::vector<uint32_t>& all = examples(ticket.part);
+  BatchRows drawn;
+  drawn.training = ticket.part == Part::kTraining;
+  drawn.begin = ticket.begin;
+  drawn.epoch_key = text_ != nullptr ? StreamKey(order_.of_data, kSampleStream, ticket)
+                                     : SampleStreamKey(order_.of_data, ticket);
   std::vector<uint32_t> numbers, shuffled;
   std::vector<int32_t> ends;
   if (queries_ != nullptr) {
@@ -392,31 +405,33 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) c
       if (shuffled.size() > std::numeric_limits<int32_t>::max()) return TooManyRows(ticket);
       ends.push_back(static_cast<int32_t>(shuffled.size()));
     }
-    examples.numbers = numbers;
-    examples.rows = shuffled;
-    examples.query_ends = ends;
+    drawn.numbers = numbers;
+    drawn.rows = shuffled;
+    drawn.query_ends = ends;
   } else if (text_ != nullptr) {
     numbers = DrawNumbers(ticket);
     shuffled.reserve(numbers.size());
     for (const uint32_t number : numbers) {
       shuffled.push_back(static_cast<uint32_t>(text_->parts().Place(ticket.part, number)));
     }
-    examples.numbers = numbers;
-    examples.rows = shuffled;
+    drawn.numbers = numbers;
+    drawn.rows = shuffled;
   } else if (OrderKey(ticket)) {
     numbers = DrawNumbers(ticket);
     shuffled.reserve(numbers.size());
     for (const uint32_t number : numbers) shuffled.push_back(all[number]);
-    examples.numbers = numbers;
-    examples.rows = shuffled;
+    drawn.numbers = numbers;
+    drawn.rows = shuffled;
   } else {
-    examples.rows = absl::MakeConstSpan(all).subspan(static_cast<size_t>(ticket.begin),
-                                                     static_cast<size_t>(ticket.size()));
+    drawn.rows = absl::MakeConstSpan(all).subspan(static_cast<size_t>(ticket.begin),
+                                                  static_cast<size_t>(ticket.size()));
   }
   Batch batch;
   batch.reserve(columns(ticket.part).size());
-  for (const auto& column : batch_columns_) RETURN_IF_ERROR(column->Gather(examples, &batch));
-  if (known_ != nullptr && !examples.training) RETURN_IF_ERROR(known_->Gather(examples, &batch));
+  for (const auto& column : batch_columns_) RETURN_IF_ERROR(column->Gather(drawn, &batch));
+  const Column* const own =
+      drawn.training ? own_.training.get() : static_cast<const Column*>(own_.known.get());
+  if (own != nullptr) RETURN_IF_ERROR(own->Gather(drawn, &batch));
   return batch;
 }
 

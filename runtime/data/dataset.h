@@ -13,7 +13,9 @@
 // other parts; with DatasetSpec.learned nothing is learned.
 //
 // An example is a row; with DatasetSpec.query it is a query, all rows that belong to it, and what
-// is said of tickets, parts and orders holds for queries.
+// is said of tickets, parts and orders holds for queries. With FeatureSpec.width of a history, an
+// example of the training part is a window of a group's rows (history_windows.h), and a window's
+// other columns are those of its last row.
 //
 // A text (format "text") has one feature, "word". Its places are training examples, but for those
 // that are held out in runs (text_parts.h); its order is drawn by blocks of places; see
@@ -43,6 +45,7 @@
 #include "runtime/data/batch.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/history.h"
+#include "runtime/data/history_windows.h"
 #include "runtime/data/label_summary.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/row_places.h"
@@ -90,7 +93,15 @@ class Dataset {
     if (stream_ != nullptr) return streamed_examples(part);
     if (text_ != nullptr) return text_->parts().places(part);
     if (queries_ != nullptr) return queries_->count(part);
-    return static_cast<int64_t>(rows(part).size());
+    return static_cast<int64_t>(examples(part).size());
+  }
+  // The same, but where examples are windows the number of the part's rows.
+  int64_t part_size(Part part) const {
+    return windows() == nullptr ? num_examples(part) : static_cast<int64_t>(rows(part).size());
+  }
+  // Where the examples of the training part are windows; else null.
+  const HistoryWindows* windows() const {
+    return own_.training == nullptr ? nullptr : &own_.training->windows();
   }
   // The index, which other tasks need to stream the same data set; null when it is in memory.
   const std::shared_ptr<const proto::DatasetIndex>& index() const { return index_; }
@@ -104,7 +115,8 @@ class Dataset {
   // example's number in its part, in the order of the files, so that the tickets of an epoch have
   // each of 0 .. num_examples - 1 once. In the validation and test parts of a data set with a
   // history also "known.values" and "known.offsets": all training values of each example's group;
-  // with DatasetSpec.known_items the items that it selects, and "known.group".
+  // with DatasetSpec.known_items the items that it selects, and "known.group". In the training part
+  // of windows also their targets, see TargetColumn.
   const std::vector<ColumnSpec>& columns(Part part) const {
     return specs_[part == Part::kTraining ? 0 : 1];
   }
@@ -236,6 +248,11 @@ class Dataset {
   };
 
   const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }
+  // The rows that are examples, or of windows the last ones.
+  const std::vector<uint32_t>& examples(Part part) const {
+    const bool of_windows = part == Part::kTraining && windows() != nullptr;
+    return of_windows ? windows()->last_rows() : rows(part);
+  }
 
   const std::unique_ptr<CurrentSideTables> side_tables_ = std::make_unique<CurrentSideTables>();
   Order order_;
@@ -259,7 +276,11 @@ class Dataset {
     const NumericColumn* weights = nullptr;
   };
   std::vector<LabelColumns> labels_;
-  std::unique_ptr<Column> known_;     // validation and test only
+  // What only some parts have.
+  struct OwnColumns {
+    std::unique_ptr<TargetColumn> training;
+    std::unique_ptr<Column> known;  // validation and test
+  } own_;
   std::vector<ColumnSpec> specs_[2];  // training; validation and test
   absl::flat_hash_map<std::string, Feature> features_;
   std::vector<proto::LearnedFeature> learned_;

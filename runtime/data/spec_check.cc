@@ -261,6 +261,14 @@ absl::Status CheckHistory(const FeatureSpec& feature, const DatasetSpec& spec) {
   if (feature.max_values() < 0) {
     return InvalidFeature(feature, "wanted max_values >= 0, found ", feature.max_values());
   }
+  if (feature.width() == 0) return absl::OkStatus();
+  if (feature.by().empty() || feature.width() < 0 || feature.width() > feature.max_values()) {
+    return InvalidFeature(feature, "a history's width, of its windows, needs by and is at most ",
+                          "max_values, found ", feature.width());
+  }
+  if (!spec.query().empty()) {
+    return InvalidFeature(feature, "windows of a history are no queries: wanted no query");
+  }
   return absl::OkStatus();
 }
 

@@ -71,7 +71,7 @@ void Dataset::DescribeStreamed(const DatasetSpec& spec, const StreamedSpec& data
     batch_columns_.push_back(ColumnWithoutRows(spec, feature));
     if (IsHistory(feature)) {
       history_of_[feature.name()] = feature.history_of();
-      known_ = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/false, /*unseen=*/false);
+      own_.known = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/false, /*unseen=*/false);
       continue;
     }
     Feature& added = features_[feature.name()];
@@ -128,12 +128,12 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
     batch_columns_.push_back(std::make_unique<ExampleIdColumn>(kExampleIdColumn));
   }
   if (spec.has_known_items()) {
-    known_ = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/true,
-                                      /*unseen=*/!spec.known_items().held_out());
+    own_.known = KnownColumn::WithoutRows(kKnownColumn, /*grouped=*/true,
+                                          /*unseen=*/!spec.known_items().held_out());
   }
   RETURN_IF_ERROR(DescribeColumns());
   batch_columns_.clear();
-  known_ = nullptr;
+  own_.known = nullptr;
   stream_ = std::make_unique<StreamedRows>(data, std::move(background));
   return absl::OkStatus();
 }

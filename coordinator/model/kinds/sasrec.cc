@@ -6,6 +6,10 @@
 //   in each block: h = norm(x);  x += drop(attention(h W_q, h W_k, h W_v));
 //                  x += drop(layers(norm(x)))
 //   user = norm(x) of the last e; zeros of a user who had nothing
+//
+// What e has become depends on nothing behind it, and so is the user's vector at that moment, whose
+// next choice is item_e+1. With `positions: all`, a step learns all of these choices from one pass
+// over the sequence, as SASRec does; with `last`, each is a row that has a pass for itself.
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/size_limits.h"
@@ -18,6 +22,22 @@
 #include "runtime/base/status.h"
 
 namespace coxswain::model {
+
+enum class SasrecPositions { kLast, kAll };
+
+}  // namespace coxswain::model
+
+namespace coxswain::job {
+
+template <>
+struct EnumWords<model::SasrecPositions> {
+  static constexpr EnumWord<model::SasrecPositions> kAll[] = {
+      {"last", model::SasrecPositions::kLast}, {"all", model::SasrecPositions::kAll}};
+};
+
+}  // namespace coxswain::job
+
+namespace coxswain::model {
 namespace {
 
 struct SasrecOptions {
@@ -26,6 +46,7 @@ struct SasrecOptions {
   int64_t blocks = 0;
   int64_t heads = 0;
   double dropout = 0;
+  SasrecPositions positions = SasrecPositions::kLast;
 };
 
 constexpr job::SchemaKey kKeys[] = {
@@ -45,6 +66,12 @@ constexpr job::SchemaKey kKeys[] = {
         .Min(1)
         .Max(job::kMostWidth),
     DropoutKey<&SasrecOptions::dropout>(),
+    job::Key<&SasrecOptions::positions>(
+        "positions", "last",
+        "what a training example is. `last`: a row, whose item is predicted from those before it; "
+        "`all`: a window of up to `max_values` rows of a user, in which each item is predicted "
+        "from those before it, at once: an epoch takes much less time. `all` needs the data in "
+        "memory"),
 };
 
 constexpr char kPositions[] = "positions";
@@ -84,8 +111,21 @@ class Sasrec : public ItemModel {
                 Output offsets) const override {
     return OfSequences(f, parts, values, offsets);
   }
+  Choices Chosen(FunctionBuilder& f, const ModelParts& parts) const override;
+
+ protected:
+  Output Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const override;
 
  private:
+  bool learns_all() const { return options.positions == SasrecPositions::kAll; }
+  // A column of windows, see data::TargetColumn.
+  Output Next(FunctionBuilder& f, const char* what = "") const {
+    return f.Column(absl::StrCat(options.history, ".next", what));
+  }
+  void CheckWindows(const job::JobReader& reader) const;
+  // What each of these items has become, f32 [n, dim].
+  Output AllPositions(FunctionBuilder& f, const ModelParts& parts, Output values,
+                      Output offsets) const;
   // The vectors of users who had these items, f32 [B, dim].
   Output OfSequences(FunctionBuilder& f, const ModelParts& parts, Output values,
                      Output offsets) const;
@@ -116,6 +156,21 @@ void Sasrec::Complete(const job::JobReader& reader) {
                  "the item of a sasrec needs a vocabulary: all of it is ranked");
   }
   job::SetDim(reader, item_, options.dim, "in a sasrec");
+  if (learns_all()) CheckWindows(reader);
+}
+
+void Sasrec::CheckWindows(const job::JobReader& reader) const {
+  const auto refuse = [&](const char* why) {
+    reader.Error("model.positions", absl::StrCat("all: ", why));
+  };
+  proto::DatasetSpec& data = reader.job->dataset;
+  if (!data.query().empty()) refuse("its examples are windows of a user's rows, and no queries");
+  if (data.stream().mode() == proto::StreamOptions::ALWAYS || data.followed()) {
+    refuse("windows of a user's rows are made in memory, and the data is streamed");
+  }
+  for (proto::FeatureSpec& feature : *data.mutable_features()) {
+    if (feature.name() == options.history) feature.set_width(longest_);
+  }
 }
 
 absl::Status Sasrec::CreateVariables(ModelParts* parts) const {
@@ -134,14 +189,37 @@ absl::Status Sasrec::CreateVariables(ModelParts* parts) const {
   return parts->CreateNorm("last", dim);
 }
 
-Output Sasrec::OfSequences(FunctionBuilder& f, const ModelParts& parts, Output values,
-                           Output offsets) const {
+Output Sasrec::AllPositions(FunctionBuilder& f, const ModelParts& parts, Output values,
+                            Output offsets) const {
   const Output place = f.Op("FromEnd", {offsets, values}, {{"most", longest_ - 1}});
   const Output items = f.Lookup(parts.table(item_), values);
   Output x = f.Add(items, f.Gather(parts.DenseValue(f, kPositions), place));
   x = parts.Dropped(f, options.dropout, x);
   for (int64_t i = 0; i < options.blocks; ++i) x = Block(f, parts, i, x, offsets);
-  return f.Op("LastRows", {parts.Norm(f, "last", x), offsets});
+  return parts.Norm(f, "last", x);
+}
+
+Output Sasrec::OfSequences(FunctionBuilder& f, const ModelParts& parts, Output values,
+                           Output offsets) const {
+  return f.Op("LastRows", {AllPositions(f, parts, values, offsets), offsets});
+}
+
+ItemModel::Choices Sasrec::Chosen(FunctionBuilder& f, const ModelParts& parts) const {
+  if (!learns_all()) return ItemModel::Chosen(f, parts);
+  const auto history = parts.Input(f, *parts.job().FindFeature(options.history));
+  Choices chosen = {AllPositions(f, parts, history.values, history.offsets), Next(f), {}};
+  if (!parts.job().dataset.label().weight().empty()) chosen.weights = Next(f, ".weight");
+  return chosen;
+}
+
+// Of a window: the items before its targets, and the targets themselves, also the later ones.
+Output Sasrec::Known(FunctionBuilder& f, const ModelParts& parts, Output ids) const {
+  if (!learns_all()) return ItemModel::Known(f, parts, ids);
+  const auto history = parts.Input(f, *parts.job().FindFeature(options.history));
+  const Output before = f.Op("InBags", {history.values, history.offsets, ids});
+  // A window has as many targets as values.
+  const Output chosen = f.Op("InBags", {Next(f), history.offsets, ids});
+  return f.Gather(f.Op("Maximum", {before, chosen}), Next(f, ".window"));
 }
 
 Output Sasrec::Block(FunctionBuilder& f, const ModelParts& parts, int64_t i, Output x,

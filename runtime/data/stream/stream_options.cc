@@ -72,8 +72,14 @@ std::string WhyNotStreamed(const proto::DatasetSpec& spec) {
                         ": the second file of a pair may come later than the first");
   }
   for (const proto::FeatureSpec& feature : spec.features()) {
-    if (!IsHistory(feature) || !spec.followed()) continue;
-    return absl::StrCat("features.", feature.name(), ": a history, with dataset.follow");
+    if (!IsHistory(feature)) continue;
+    if (spec.followed()) {
+      return absl::StrCat("features.", feature.name(), ": a history, with dataset.follow");
+    }
+    if (feature.width() > 0) {
+      return absl::StrCat("features.", feature.name(),
+                          ": a history whose windows are examples (model.positions: all)");
+    }
   }
   if (spec.has_known_items() && spec.followed()) {
     return "evaluate: what else a user has, with dataset.follow";
