@@ -19,6 +19,7 @@
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/observe/observer.h"
 #include "nlohmann/json.hpp"
+#include "runtime/base/version.h"
 #include "runtime/cluster/cluster_config.h"
 
 namespace coxswain::cli {
@@ -200,6 +201,12 @@ nlohmann::ordered_json JsonOf(const std::string& task, const std::string& addres
   return entry;
 }
 
+// A coordinator of this version does not use it.
+std::string VersionText(const proto::TaskStatus& status) {
+  if (status.version() == kVersion) return "";
+  return absl::StrCat(", of version ", status.version(), " (this is ", kVersion, ")");
+}
+
 void PrintTask(const std::string& task, const std::string& address,
                const absl::StatusOr<proto::TaskStatus>& answer, bool verbose) {
   const std::string error = ErrorOf(task, answer);
@@ -209,11 +216,11 @@ void PrintTask(const std::string& task, const std::string& address,
     return;
   }
   const proto::TaskStatus& s = *answer;
-  std::printf("%-10s %-22s %-24s %12s %14s  %s%s\n%s", task.c_str(), address.c_str(),
+  std::printf("%-10s %-22s %-24s %12s %14s  %s%s%s\n%s", task.c_str(), address.c_str(),
               s.held_by().empty() ? "-" : s.held_by().c_str(), WithCommas(s.rows()).c_str(),
               WithCommas(s.bytes()).c_str(),
               s.running().empty() ? "waiting for a coordinator" : s.running().c_str(),
-              GpusOf(s).c_str(), ShardsText(s, verbose).c_str());
+              GpusOf(s).c_str(), VersionText(s).c_str(), ShardsText(s, verbose).c_str());
 }
 
 }  // namespace

@@ -52,13 +52,22 @@ void Controller::OnPsUp(int ps) {
     CheckStarted(false);
     return;
   }
+  const absl::Duration now = env_->Monotonic();
+  if (recovery_.OneThere(now)) {
+    loop_.PostAfter(recovery_.Deadline() - now, [this] { TryRecover(); });
+  }
   if (!recovery_.IsLost(ps)) {
     DropStale(ps);
     TryRecover();  // what others lost may have waited for a place
     return;
   }
   if (!tasks_.ps()[ps]->fresh() && !recovery_.begun() && !layout_.missed(ps)) {
-    LogInfo(tasks_.ps()[ps]->name(), " is back, with all that it had");
+    const absl::Duration away = now - recovery_.since();
+    failures_.TaskBack(away);
+    Emit(ClusterEvent::Kind::kPsBack, tasks_.ps()[ps]->name(),
+         absl::StrCat("is back after ",
+                      absl::FormatDuration(absl::Floor(away, absl::Milliseconds(1))),
+                      ", with all that it had"));
     layout_.Intact(ps);
     if (recovery_.Intact(ps)) {
       ResumeDispatch();
@@ -124,6 +133,7 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
   EndStepPause(status);
   if (!recovery_.IsLost(ps)) ++failures_.stats().ps_lost;
   recovery_.Lost(ps, env_->Monotonic());
+  if (tasks_.PsThere().empty()) recovery_.AllAway(env_->Monotonic());
   checkpoints_.Abort(status);
   Emit(ClusterEvent::Kind::kPsLost, tasks_.ps()[ps]->name(),
        absl::StrCat("is lost, closures wait: ", status.message()));

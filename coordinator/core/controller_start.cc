@@ -69,9 +69,16 @@ void Controller::ChooseSession() {
 
 void Controller::OnRefused(bool is_ps, const std::string& task, const absl::Status& refusal) {
   loop_.AssertOnLoop();
-  tasks_.Refused(task, refusal);
+  const bool news = tasks_.Refused(task, refusal);
   const auto detail = GetDetail(refusal);
   const ErrorCause cause = detail ? detail->cause : ErrorCause::kUnknown;
+  // That another coordinator holds it may change by itself, and does not if it runs another version
+  // or wants another secret.
+  const bool stays = cause == ErrorCause::kUnknown || cause == ErrorCause::kConfiguration;
+  if (life_.started() && !life_.ending() && news && stays) {
+    Emit(ClusterEvent::Kind::kWaiting, task,
+         absl::StrCat("is there again, but is not used: ", refusal.message()));
+  }
   // A PS that was held is now held by another coordinator, or was meanwhile. A worker may come back
   // after that.
   if (cause == ErrorCause::kStaleEpoch && is_ps) {

@@ -97,7 +97,7 @@ void Controller::OnWorkerReady(int worker) {
   // be the cause.
   closures_.AddWorker(worker, arrival.broken, now);
   if (arrival.away) {
-    failures_.WorkerBack(*arrival.away);
+    failures_.TaskBack(*arrival.away);
     Emit(ClusterEvent::Kind::kWorkerJoined, tasks_.workers()[worker]->name(),
          absl::StrCat("is back after ",
                       absl::FormatDuration(absl::Floor(*arrival.away, absl::Milliseconds(1)))));

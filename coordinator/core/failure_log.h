@@ -15,8 +15,8 @@ class FailureLog {
   FailureStats& stats() { return stats_; }
   const FailureStats& stats() const { return stats_; }
 
-  // A lost worker is back.
-  void WorkerBack(absl::Duration away) {
+  // A lost worker is back, or a lost PS with all that it had.
+  void TaskBack(absl::Duration away) {
     ++stats_.recovered;
     stats_.recovery_seconds.push_back(absl::ToDoubleSeconds(away));
   }

@@ -17,6 +17,19 @@ void PsRecovery::Lost(int ps, absl::Duration now) {
   ending_.erase(ps);
 }
 
+void PsRecovery::AllAway(absl::Duration now) {
+  if (!all_away_) all_away_ = now;
+}
+
+bool PsRecovery::OneThere(absl::Duration now) {
+  if (!all_away_) return false;
+  const absl::Duration since = *std::exchange(all_away_, std::nullopt);
+  for (auto& [ps, task] : lost_) {
+    if (!task.up) task.since += now - std::max(since, task.since);
+  }
+  return true;
+}
+
 void PsRecovery::Back(int ps) {
   const auto it = lost_.find(ps);
   if (it != lost_.end()) it->second.up = true;

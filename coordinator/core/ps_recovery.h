@@ -32,6 +32,12 @@ class PsRecovery {
   absl::Duration since() const { return since_; }          // of the first loss
 
   void Lost(int ps, absl::Duration now);
+  // No PS is there. What keeps all of them away, such as the coordinator's own network, may end for
+  // all at once, and nobody could take the shards of others meanwhile: time that they are waited
+  // for stands still until one is there again.
+  void AllAway(absl::Duration now);
+  // One is there. True if it was the first: the others have another Deadline.
+  bool OneThere(absl::Duration now);
   // The PS is back, without its shards.
   void Back(int ps);
   // The PS is back with its shards: only its connection was broken. Not to be called after
@@ -100,6 +106,7 @@ class PsRecovery {
   Phase phase_ = Phase::kRunning;
   bool begun_ = false;
   absl::Duration since_;
+  std::optional<absl::Duration> all_away_;  // since when
   std::map<int, Task> lost_;
   std::map<int, absl::Duration> cannot_read_, no_room_;  // since when
   std::string why_no_room_;

@@ -131,6 +131,7 @@ void TaskSession::SayHello() {
   hello.set_nonce(session_.nonce);
   hello.set_expected_epoch(highest_epoch_);
   hello.set_name(options_.coordinator_name);
+  hello.set_version(kVersion);
   hello.set_lease_seconds(absl::ToDoubleSeconds(options_.lease));
   hello.set_expected_incarnation(expected_);
   answered_ = false;
@@ -219,6 +220,10 @@ void TaskSession::OnPong(const net::Message& message) {
 }
 
 absl::Status TaskSession::CheckGreeting(const proto::HelloReply& hello) const {
+  if (hello.version() != kVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it runs version ", hello.version(), ", this is version ", kVersion));
+  }
   RETURN_IF_ERROR(cluster::FromProto(hello.status()));
   if (hello.job() != options_.job || hello.task() != options_.task) {
     return absl::InvalidArgumentError(absl::StrCat("the cluster names it ", name(),
@@ -227,10 +232,6 @@ absl::Status TaskSession::CheckGreeting(const proto::HelloReply& hello) const {
   }
   if (expected_ != 0 && hello.incarnation() != expected_) {
     return absl::FailedPreconditionError("it is another process than the one that is meant");
-  }
-  if (hello.version() != kVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("it runs version ", hello.version(), ", this is version ", kVersion));
   }
   return absl::OkStatus();
 }

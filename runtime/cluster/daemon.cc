@@ -229,6 +229,11 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
         return Restarted();
       }
       if (hello.epoch() == 0) return gate_.CheckFree(env_->Monotonic());
+      // It would not be used: the daemon stays free for one of its own version.
+      if (!hello.version().empty() && hello.version() != kVersion) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "the coordinator runs version ", hello.version(), ", this daemon ", kVersion));
+      }
       const bool was_held = gate_.held();
       RenewByArrivals();  // a message of the holder may have arrived, but not been handled
       RETURN_IF_ERROR(gate_.Hello(hello, env_->Monotonic(), env_->Now(), fresh));

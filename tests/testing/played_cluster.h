@@ -60,6 +60,7 @@ class PlayedTask {
   Mailbox<proto::ControlRequest> cancels, setups, others;
   std::atomic<bool> answers{false};  // its closures end at once
   std::atomic<bool> answers_pings{true}, greets{true};
+  std::atomic<bool> other_version{false};
   std::atomic<bool> works{false};   // on all that it is asked for, and gives no answer
   std::atomic<bool> breaks{false};  // its connection, when it is asked for something
 
@@ -77,7 +78,7 @@ class PlayedTask {
           reply.set_job(task_->job_);
           reply.set_task(task_->task_);
           reply.set_incarnation(1);
-          reply.set_version(kVersion);
+          reply.set_version(task_->other_version ? "9.9.9" : kVersion);
           connection_->Send(cluster::EncodeControl(net::MessageType::kHelloReply, reply));
           absl::MutexLock lock(&task_->mu_);
           task_->coordinator_ = connection_;
@@ -150,6 +151,7 @@ struct PlayedCluster {
     options.lease = lease;
     options.on_event = [this](const ClusterEvent& event) {
       if (event.kind == ClusterEvent::Kind::kTimeout) timeouts.Put(event);
+      if (event.kind == ClusterEvent::Kind::kWaiting) waits.Put(event);
     };
     for (int w = 0; w < num_workers; ++w) {
       options.workers.push_back(absl::StrCat("worker", w));
@@ -184,7 +186,7 @@ struct PlayedCluster {
   }
 
   Mailbox<absl::Status> answers;
-  Mailbox<ClusterEvent> timeouts;
+  Mailbox<ClusterEvent> timeouts, waits;
   // Never destroyed: a task of the loop may hold the loop for a moment longer than the controller,
   // and a loop that is the last of its environment cannot end on its own thread.
   static inline env::Env* const env = env::NewRealEnv(1).release();

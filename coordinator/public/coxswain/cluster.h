@@ -146,13 +146,16 @@ struct ClusterEvent {
     kWorkerJoined,
     kTaskEnded,  // a task that this program started; `message` says whether it is restarted
     kPsLost,
+    kPsBack,            // with all that it had; else kRecovered follows
     kRecovered,         // after PS were lost; `message` says what was rolled back
     kCheckpoint,        // written
     kCheckpointFailed,  // training goes on
     kShardsMoved,       // for balance
     kQuarantined,
     kTimeout,  // a closure takes too long on `task`, and runs elsewhere
-    kWaiting,  // no closure can run, or a checkpoint takes long; `message` says what it waits for
+    // No closure can run, or a checkpoint takes long, or `task` is there and cannot be used;
+    // `message` says what is waited for, or why.
+    kWaiting,
   };
   Kind kind = Kind::kWaiting;
   std::string task;  // "/job:ps/task:1"; empty for an event of the whole cluster

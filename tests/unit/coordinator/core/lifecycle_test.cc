@@ -70,7 +70,7 @@ TEST_CASE("each lost PS is recovered once, when closures run again", "[lifecycle
   }
   CHECK(log.stats().recovered == 6);
   CHECK(log.stats().recovery_seconds == std::vector<double>{4, 4});
-  log.WorkerBack(absl::Seconds(2));
+  log.TaskBack(absl::Seconds(2));
   CHECK(log.stats().recovered == 7);
 }
 

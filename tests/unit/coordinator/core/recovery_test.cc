@@ -54,6 +54,31 @@ TEST_CASE("a PS whose connection broke has lost nothing, until restoring began",
   CHECK(r.running());
 }
 
+TEST_CASE("the time of lost PS stands still while none is there", "[recovery]") {
+  PsRecovery r(absl::Seconds(10));
+  const absl::Duration begin = absl::Seconds(100);
+  CHECK_FALSE(r.OneThere(begin));
+  r.Lost(0, begin);
+  r.Lost(1, begin + absl::Seconds(3));
+  r.Lost(2, begin + absl::Seconds(4));
+  r.AllAway(begin + absl::Seconds(4));
+  r.AllAway(begin + absl::Seconds(5));
+  const absl::Duration back = begin + absl::Seconds(60);
+  CHECK(r.TimeIsOver(back));  // a job that nothing can go on from need not wait
+  CHECK(r.OneThere(back));
+  CHECK_FALSE(r.OneThere(back));
+  CHECK_FALSE(r.Intact(1));
+  // 4 of its 10 seconds were over.
+  CHECK_FALSE(r.Decide(back + absl::Seconds(5.9), {1}));
+  CHECK_FALSE(r.Decide(back + absl::Seconds(6), {1}));  // 2 has ten
+  CHECK(r.Deadline() == back + absl::Seconds(10));
+  r.Back(0);
+  const auto decision = r.Decide(back + absl::Seconds(10), {0, 1});
+  REQUIRE(decision);
+  CHECK(decision->gone == std::set<int>{2});
+  CHECK(r.since() == begin);
+}
+
 TEST_CASE("a PS that is lost while others are restored is waited for too", "[recovery]") {
   PsRecovery r(absl::Seconds(10));
   r.Lost(0, absl::Seconds(100));
