@@ -47,12 +47,13 @@ std::string WriteRing(const DataFiles& files) {
 TEST_CASE("a sasrec of all positions learns an order, uses each window once, and goes on",
           "[sequences]") {
   const DataFiles files;
-  const std::string job = WriteRing(files), report = files.Path("report.json");
+  const std::string job = WriteRing(files), report = files.Path("report.json"),
+                    evaluation = files.Path("evaluation.json");
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"train",          job,        "--quiet",
                                           "--count-visits", "--report", report};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Process::Result result = Coxswain(arguments);
+    const Process::Result result = Coxswain(arguments, {{"COXSWAIN_GPUS", "fake"}});
     CAPTURE(result.out, result.err);
     REQUIRE(result.code == 0);
     return ReadJson(report);
@@ -79,12 +80,18 @@ TEST_CASE("a sasrec of all positions learns an order, uses each window once, and
   check(resumed, kEpochs);
   CHECK(resumed["metrics"]["hit_rate@1"] == 1);
 
+  // On a GPU as on the CPU.
+  const nlohmann::json on_gpu = train({"--in-process", "--set", "train.device=gpu"});
+  check(on_gpu, kEpochs);
+  CHECK(on_gpu["metrics"]["hit_rate@1"] == 1);
+
   // The model that was saved is one of rows as well: what is asked of it goes by the last position.
-  const auto evaluated = Coxswain({"eval", job, "--model-dir", files.Path("model"), "--report",
-                                   report, "--set", "model.positions=last"});
+  const auto evaluated =
+      Coxswain({"eval", job, "--model-dir", files.Path("model"), "--report", evaluation, "--set",
+                "model.positions=last", "--set", "dataset.streaming=true"});
   CAPTURE(evaluated.out, evaluated.err);
   REQUIRE(evaluated.code == 0);
-  CHECK(ReadJson(report)["metrics"]["hit_rate@1"] == 1);
+  CHECK(ReadJson(evaluation)["metrics"]["hit_rate@1"] == 1);
   const auto next = Coxswain({"recommend", "--model-dir", files.Path("model"), "--include-known",
                               "--top", "1", "--items", "i3,i4,i5"});
   CAPTURE(next.out, next.err);
