@@ -6,11 +6,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/job_words.h"
 #include "coordinator/job/join_keys.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
 
@@ -320,7 +322,7 @@ void CheckBadRows(const JobReader& reader) {
   const proto::DatasetSpec& dataset = reader.job->dataset;
   if (dataset.max_bad_rows() == 0) return;
   const auto wrong = [&](const std::string& what) { reader.Error("dataset.max_bad_rows", what); };
-  if (dataset.format() != "csv" && dataset.format() != "criteo") {
+  if (!data::FormatOf(dataset).passes_over_rows()) {
     wrong(absl::StrCat("only with the formats csv and criteo, found ", dataset.format(),
                        "; wanted 0"));
   } else if (!dataset.query().empty()) {

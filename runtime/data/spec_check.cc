@@ -10,7 +10,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
-#include "runtime/data/criteo.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/made_features.h"
@@ -494,7 +493,7 @@ absl::Status CheckBadRows(const DatasetSpec& spec) {
     return Invalid("dataset.max_bad_rows: wanted 0 to ", kMostBadRows, ", found ",
                    spec.max_bad_rows());
   }
-  if (spec.format() != "csv" && spec.format() != kCriteoFormat) {
+  if (!FormatOf(spec).passes_over_rows()) {
     return Invalid("dataset.max_bad_rows: wanted the format csv or criteo, found ", spec.format());
   }
   if (!spec.query().empty()) {

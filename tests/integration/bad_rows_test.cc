@@ -89,9 +89,13 @@ TEST_CASE("a job goes on with another number of bad rows that may be", "[cli]") 
   const std::string job = WriteWithBadRows(files), checkpoints = files.Path("checkpoints");
   const std::string streaming = GENERATE("false", "true");
   CAPTURE(streaming);
-  const std::vector<std::string> where = {
-      "--in-process", "--checkpoint-dir", checkpoints, "--set", "dataset.streaming=" + streaming,
-      "--set", "dataset.cache_directory=" + files.Path("cache")};
+  const std::vector<std::string> where = {"--in-process",
+                                          "--checkpoint-dir",
+                                          checkpoints,
+                                          "--set",
+                                          "dataset.streaming=" + streaming,
+                                          "--set",
+                                          "dataset.cache_directory=" + files.Path("cache")};
   auto begin = where;
   begin.insert(begin.end(), {"--set", "train.epochs=1"});
   const auto begun = Coxswain(Training(job, "12", begin));
@@ -122,15 +126,14 @@ TEST_CASE("validate --data lists bad rows, whatever number there may be", "[cli]
                                 "found 12:") &&
                            Contains("table.csv:9:1: ") && Contains("table.csv:60:5: ") &&
                            Contains("and 2 more"));
-  const auto enough =
-      Coxswain({"validate", job, "--data", "--set", "dataset.max_bad_rows=12"});
+  const auto enough = Coxswain({"validate", job, "--data", "--set", "dataset.max_bad_rows=12"});
   CAPTURE(enough.err);
   CHECK(enough.code == 0);
   CHECK_THAT(enough.out, Contains("rows that cannot be read and are passed over: 12 "
                                   "(dataset.max_bad_rows: 12)\n") &&
                              Contains("table.csv:9:1: ") && Contains("and 2 more"));
-  const auto other = Coxswain({"validate", job, "--set", "dataset.max_bad_rows=1", "--set",
-                               "dataset.format=jsonl"});
+  const auto other = Coxswain(
+      {"validate", job, "--set", "dataset.max_bad_rows=1", "--set", "dataset.format=jsonl"});
   CHECK(other.code == 2);
   CHECK_THAT(other.err, Contains("dataset.max_bad_rows") && Contains("csv and criteo"));
 }

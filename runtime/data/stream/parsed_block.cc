@@ -39,7 +39,7 @@ int64_t BytesOf(const std::vector<T>& values) {
   return static_cast<int64_t>(values.size() * sizeof(T));
 }
 
-// Takes out what is no row, see IndexedBlock.bad_bytes, but for line ends: lines keep their numbers.
+// Takes out what is no row (IndexedBlock.bad_bytes), but for line ends: lines keep their numbers.
 void CutOut(const google::protobuf::RepeatedField<int64_t>& bad, std::vector<char>* bytes) {
   if (bad.empty()) return;
   char* const all = bytes->data();
