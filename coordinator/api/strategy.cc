@@ -122,6 +122,7 @@ absl::StatusOr<PerWorkerDataset> ParameterServerStrategy::CreatePerWorkerDataset
   IndexWorkers workers(state_->cluster.controller(), NextStrategyNumber());
   auto data = data::LoadDataset(state->options.spec, /*reader=*/0, options.on_index, &workers);
   if (!data.ok()) return AsMistake(data.status());
+  data::LogBadRows((*data)->bad_rows());
   state->data = *std::move(data);
   state->strategy = number();
   Catalog* const catalog = state_->cluster.catalog();

@@ -23,6 +23,7 @@
 #include "coordinator/cli/report_output.h"
 #include "coordinator/job/check_columns.h"
 #include "coordinator/job/job_parser.h"
+#include "coordinator/job/size_limits.h"
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/observe/observer.h"
@@ -176,6 +177,24 @@ int Explain(const ExplainFlags& flags) {
   return kExitDone;
 }
 
+namespace {
+
+// Of rows that cannot be read it says the first few and how many there are, where it can.
+absl::StatusOr<std::unique_ptr<data::Dataset>> LoadToValidate(const proto::DatasetSpec& spec) {
+  auto dataset = data::Dataset::Load(spec);
+  if (!absl::IsInvalidArgument(dataset.status())) return dataset;
+  proto::DatasetSpec lenient = spec;
+  lenient.set_max_bad_rows(job::kMostBadRows);
+  const auto again = data::Dataset::Load(lenient);
+  if (!again.ok() || (*again)->bad_rows().count <= spec.max_bad_rows()) return dataset;
+  return absl::InvalidArgumentError(
+      absl::StrCat("dataset.max_bad_rows: wanted at most ", spec.max_bad_rows(),
+                   " rows that cannot be read, found ", (*again)->bad_rows().count, ":\n",
+                   DescribeBadRows((*again)->bad_rows())));
+}
+
+}  // namespace
+
 int Validate(const std::string& path, const std::vector<std::string>& overrides,
              ValidateData data) {
   auto job = job::ParseJobFile(path, overrides);
@@ -186,7 +205,7 @@ int Validate(const std::string& path, const std::vector<std::string>& overrides,
     if (absl::Status s = job::CheckColumns(*job); !s.ok()) return Complain(s);
   }
   if (data == ValidateData::kAll) {
-    const auto dataset = data::Dataset::Load(job->dataset);
+    const auto dataset = LoadToValidate(job->dataset);
     if (!dataset.ok()) return Complain(AsMistake(dataset.status()));
     if (absl::Status s = runner::CheckTestFiles(*job); !s.ok()) return Complain(s);
     if (absl::Status s = runner::CheckTrainingData(*job, **dataset); !s.ok()) return Complain(s);

@@ -95,6 +95,14 @@ std::string DescribeUnused(const job::JobSpec& job) {
              : absl::StrCat("not used by the model: ", absl::StrJoin(unused, ", "), "\n");
 }
 
+std::string DescribeBadRows(const data::BadRows& bad) {
+  std::string text;
+  for (const std::string& wrong : bad.first) absl::StrAppend(&text, "  ", wrong, "\n");
+  const int64_t more = bad.count - static_cast<int64_t>(bad.first.size());
+  if (more > 0) absl::StrAppend(&text, "  and ", WithCommas(more), " more\n");
+  return text;
+}
+
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data) {
   const int64_t examples = data.part_size(Part::kTraining);
   if (job.follow.enabled && examples == 0) return "training examples come with the files\n";
@@ -127,6 +135,11 @@ std::string DescribeData(const job::JobSpec& job, const data::Dataset& data) {
       absl::StrCat("examples: ", Examples(data), "\n",
                    data.index() == nullptr ? "read: into memory\n" : "read: streamed, by blocks\n",
                    DescribeUnused(job), DescribeLabels(job, data));
+  if (const data::BadRows& bad = data.bad_rows(); bad.count > 0) {
+    absl::StrAppend(&text, "rows that cannot be read and are passed over: ", WithCommas(bad.count),
+                    " (dataset.max_bad_rows: ", WithCommas(job.dataset.max_bad_rows()), ")\n",
+                    DescribeBadRows(bad));
+  }
   for (const proto::FeatureSpec& feature : job.dataset.features()) {
     absl::StrAppend(&text, "feature ", feature.name(), ": ", DescribeFeature(feature, data), "\n");
   }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "coordinator/job/job_spec.h"
+#include "runtime/data/bad_rows.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/join_counts.h"
 
@@ -15,6 +16,8 @@ std::string DescribeUnused(const job::JobSpec& job);
 std::string DescribeLabels(const job::JobSpec& job, const data::Dataset& data);
 // Examples, labels, vocabularies and numbers, a line each: for `coxswain validate --data`.
 std::string DescribeData(const job::JobSpec& job, const data::Dataset& data);
+// What is wrong with the first few, a line each, and how many more there are.
+std::string DescribeBadRows(const data::BadRows& bad);
 // A line for each table that is joined.
 std::string DescribeJoins(const job::JobSpec& job, const data::JoinCounts& joins);
 

@@ -282,6 +282,10 @@ std::string FormatResult(const runner::JobResult& r) {
                      ? std::llround(static_cast<double>(r.examples) / r.train_seconds)
                      : 0),
       Count(r.parameter_servers, "parameter server"), Count(r.workers, "worker"));
+  if (r.bad_rows > 0) {
+    absl::StrAppend(&text, "rows of the data that were passed over (dataset.max_bad_rows): ",
+                    WithCommas(r.bad_rows), "\n");
+  }
   if (r.stopped_early) absl::StrAppend(&text, "stopped early; the best epoch's values are kept\n");
   const bool words = !r.evaluations.empty() && !r.evaluations.back().counts.empty();
   const std::string of =

@@ -95,6 +95,7 @@ absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags, Running* r
   options.input = flags.input;
   options.top = flags.top;
   ASSIGN_OR_RETURN(options.format, predict::FindLineFormat(flags.format));
+  options.keep = flags.keep;
   options.skip_bad_rows = flags.skip_bad_rows;
   options.stopped = [running] { return running->stopped(); };
   auto rows = predict::PredictFile(**predictor, options,

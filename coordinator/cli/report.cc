@@ -132,6 +132,7 @@ std::string ToReportJson(const runner::JobResult& r) {
   report["version"] = kVersion;
   report["steps"] = r.steps;
   report["examples"] = r.examples;
+  report["bad_rows"] = r.bad_rows;
   report["train_seconds"] = r.train_seconds;
   report["evaluate_seconds"] = r.evaluate_seconds;
   report["examples_per_second"] =

@@ -6,11 +6,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/job_words.h"
 #include "coordinator/job/join_keys.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/spec_check.h"
 
@@ -316,6 +318,20 @@ void CheckColumn(const JobReader& reader, const std::string& path, const std::st
   reader.Error(path, config::UnknownName("column", column, {columns.begin(), columns.end()}));
 }
 
+void CheckBadRows(const JobReader& reader) {
+  const proto::DatasetSpec& dataset = reader.job->dataset;
+  if (dataset.max_bad_rows() == 0) return;
+  const auto wrong = [&](const std::string& what) { reader.Error("dataset.max_bad_rows", what); };
+  if (!data::FormatOf(dataset).passes_over_rows()) {
+    wrong(absl::StrCat("only with the formats csv and criteo, found ", dataset.format(),
+                       "; wanted 0"));
+  } else if (!dataset.query().empty()) {
+    wrong("with dataset.query a query would lack a row; wanted 0");
+  } else if (dataset.followed()) {
+    wrong("with dataset.follow nobody knows how many rows there will be; wanted 0");
+  }
+}
+
 void ReadDataset(const JobReader& reader) {
   const SectionView view = reader.file.Sub("dataset");
   proto::DatasetSpec* dataset = &reader.job->dataset;
@@ -332,6 +348,7 @@ void ReadDataset(const JobReader& reader) {
                                                              : proto::StreamOptions::AUTO);
   FormatOf(*reader.job).read(reader, view);
   ReadJoins(reader);
+  CheckBadRows(reader);
   if (dataset->query().empty()) return;
   const JobFormat& format = FormatOf(*reader.job);
   if (format.query != nullptr && dataset->query() != format.query) {

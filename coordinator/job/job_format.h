@@ -53,6 +53,12 @@ inline constexpr SchemaKey kFilesKeys[] = {
         KeyType::kString, "query", "",
         "column of query ids (libsvm: `qid`): consecutive rows with the same id form a query, "
         "which is one example with several rows, for listwise losses and metrics"),
+    Field<proto::DatasetSpec>(
+        KeyType::kInt, "max_bad_rows", "0",
+        "of csv and criteo: number of rows that cannot be read and are passed over, see "
+        "[bad rows](data.md#bad-rows); one more ends the job")
+        .Min(0)
+        .Max(kMostBadRows),
 };
 
 // The key for reading large data sets, see docs/data.md.

@@ -31,6 +31,7 @@ inline constexpr int64_t kMostEpochs = 1'000'000'000;
 inline constexpr int64_t kMostCheckpoints = 1'000'000;
 inline constexpr int64_t kMostBytes = int64_t{1} << 50;
 inline constexpr int64_t kMostBlockBytes = int64_t{1} << 40;
+inline constexpr int64_t kMostBadRows = 1'000'000;        // an index has the place of each
 inline constexpr int64_t kMostBlocks = int64_t{1} << 20;  // mixed with each other
 // Suggestions shown for one user.
 inline constexpr int64_t kMostShown = 10'000;

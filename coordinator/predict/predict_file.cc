@@ -117,6 +117,24 @@ absl::StatusOr<std::unique_ptr<Blocks>> OpenBlocks(const proto::DatasetSpec& spe
   return std::make_unique<GroupBlocks>(options.input, std::move(sizes));
 }
 
+// Reads the rows of a block, and the columns of them that are kept (null: none), if all are good.
+absl::Status ReadPiece(const data::RowReader& reader, data::FileBlock block,
+                       const data::KeptColumns* keep, GoodRows* good) {
+  data::KeptRows kept;
+  if (keep != nullptr) {
+    ASSIGN_OR_RETURN(kept, keep->Read(block));
+  }
+  ASSIGN_OR_RETURN(data::InputRows rows, reader.ReadBlock(std::move(block)));
+  for (const data::KeptTexts& column : kept) {
+    if (column.rows() == rows.rows()) continue;
+    return absl::InternalError(absl::StrCat("wanted ", rows.rows(), " values of a column to keep, ",
+                                            "found ", column.rows()));
+  }
+  good->pieces.push_back(std::move(rows));
+  if (keep != nullptr) good->kept.push_back(std::move(kept));
+  return absl::OkStatus();
+}
+
 // What becomes of a block. The thread that reads makes it, one of the pool fills it in.
 struct Work {
   data::FileBlock block;
@@ -143,6 +161,7 @@ class FilePrediction {
   absl::StatusOr<PredictedRows> Run();
 
  private:
+  absl::Status FindKept(const FileBlock& block);
   absl::Status ReadAndWrite(Blocks* blocks, env::ComputePool* pool);
   void Predict(Work* work) const;
   absl::Status PredictRows(const GoodRows& read, std::string* lines) const;
@@ -152,40 +171,40 @@ class FilePrediction {
   const Predictor& predictor_;
   const PredictFileOptions& options_;
   const WriteText& write_;
-  const PredictionLines lines_;
+  PredictionLines lines_;
+  std::optional<data::KeptColumns> keep_;
   const int threads_;
   std::deque<std::shared_ptr<Work>> under_way_;
   PredictedRows result_;
 };
 
 absl::Status FilePrediction::PredictRows(const GoodRows& read, std::string* lines) const {
-  for (const data::InputRows& rows : read.pieces) {
+  for (size_t piece = 0; piece < read.pieces.size(); ++piece) {
+    const data::InputRows& rows = read.pieces[piece];
+    const data::KeptRows* const kept = keep_ ? &read.kept[piece] : nullptr;
     for (int64_t begin = 0; begin < rows.rows(); begin += predictor_.batch_rows()) {
       const int64_t end = std::min(rows.rows(), begin + predictor_.batch_rows());
       ASSIGN_OR_RETURN(const data::Batch batch, rows.Read(begin, end));
       ASSIGN_OR_RETURN(const Scores scores, predictor_.Predict(batch, lines_.top()));
-      lines_.Append(rows, begin, scores, lines);
+      lines_.Append(rows, begin, scores, lines, kept);
     }
   }
   return absl::OkStatus();
 }
 
 void FilePrediction::Predict(Work* work) const {
+  const data::KeptColumns* const keep = keep_ ? &*keep_ : nullptr;
   if (options_.skip_bad_rows) {
-    work->read = ReadGoodRows(predictor_.rows(), work->block);
+    work->read = ReadGoodRows(predictor_.rows(), work->block, keep);
     work->status = work->read.status;
   } else {
-    auto rows = predictor_.rows().ReadBlock(work->block);
-    if (rows.ok()) {
-      work->read.pieces.push_back(*std::move(rows));
-    } else {
-      work->status = rows.status();
-    }
+    work->status = ReadPiece(predictor_.rows(), work->block, keep, &work->read);
   }
   std::vector<char>().swap(work->block.bytes);
   work->rows = work->read.rows();
   if (work->status.ok()) work->status = PredictRows(work->read, &work->lines);
   work->read.pieces.clear();
+  work->read.kept.clear();
   work->done.Notify();
 }
 
@@ -220,10 +239,18 @@ absl::Status FilePrediction::ReadAndWrite(Blocks* blocks, env::ComputePool* pool
   return absl::OkStatus();
 }
 
+absl::Status FilePrediction::FindKept(const FileBlock& block) {
+  if (options_.keep.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(keep_, data::KeptColumns::Create(predictor_.rows().spec(), block, options_.keep,
+                                                    options_.format->only_text));
+  return lines_.Keep(keep_->names());
+}
+
 absl::StatusOr<PredictedRows> FilePrediction::Run() {
   ASSIGN_OR_RETURN(const auto blocks, OpenBlocks(predictor_.rows().spec(), options_));
   // Of no rows: whether the columns are there, which is not the fault of any row.
   RETURN_IF_ERROR(predictor_.rows().ReadBlock(blocks->None()).status());
+  RETURN_IF_ERROR(FindKept(blocks->None()));
   RETURN_IF_ERROR(write_(lines_.Header()));
   absl::Status status;
   {
@@ -249,7 +276,8 @@ namespace {
 constexpr size_t kMostBadRows = 1000;
 
 // The same of rows of a group. A file that cannot be read is no fault of a row.
-GoodRows GoodRowsOfGroup(const data::RowReader& reader, const data::FileBlock& block) {
+GoodRows GoodRowsOfGroup(const data::RowReader& reader, const data::FileBlock& block,
+                         const data::KeptColumns* keep) {
   GoodRows good;
   std::vector<Range> left = {{0, static_cast<size_t>(block.rows)}};
   while (!left.empty()) {
@@ -259,13 +287,10 @@ GoodRows GoodRowsOfGroup(const data::RowReader& reader, const data::FileBlock& b
     part.group_row += static_cast<int64_t>(range.begin);
     part.first_line += static_cast<int64_t>(range.begin);
     part.rows = static_cast<int64_t>(range.end - range.begin);
-    auto rows = reader.ReadBlock(std::move(part));
-    if (rows.ok()) {
-      good.pieces.push_back(*std::move(rows));
-      continue;
-    }
-    if (!absl::IsInvalidArgument(rows.status())) {
-      good.status = rows.status();
+    const absl::Status read = ReadPiece(reader, std::move(part), keep, &good);
+    if (read.ok()) continue;
+    if (!absl::IsInvalidArgument(read)) {
+      good.status = read;
       break;
     }
     if (range.end - range.begin > 1) {
@@ -274,21 +299,24 @@ GoodRows GoodRowsOfGroup(const data::RowReader& reader, const data::FileBlock& b
       left.push_back({range.begin, middle});
       continue;
     }
-    good.errors.emplace_back(rows.status().message());
+    good.errors.emplace_back(read.message());
     if (good.errors.size() < kMostBadRows) continue;
     good.status = absl::InvalidArgumentError(
         absl::StrCat(block.path, ": row group ", block.group, ": ", kMostBadRows,
                      " of its rows cannot be read, so that none are skipped: ", good.errors[0]));
     break;
   }
-  if (!good.status.ok()) good.pieces.clear();
+  if (good.status.ok()) return good;
+  good.pieces.clear();
+  good.kept.clear();
   return good;
 }
 
 }  // namespace
 
-GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& block) {
-  if (block.rows > 0) return GoodRowsOfGroup(reader, block);
+GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& block,
+                      const data::KeptColumns* keep) {
+  if (block.rows > 0) return GoodRowsOfGroup(reader, block, keep);
   const absl::string_view text(block.bytes.data(), block.bytes.size());
   GoodRows good;
   std::vector<Range> left = {{0, text.size()}};
@@ -299,15 +327,12 @@ GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& bloc
         BlockOf(block.path, {text.begin() + range.begin, text.begin() + range.end},
                 block.first_line + std::count(text.begin(), text.begin() + range.begin, '\n'),
                 block.columns);
-    auto rows = reader.ReadBlock(std::move(part));
-    if (rows.ok()) {
-      good.pieces.push_back(*std::move(rows));
-      continue;
-    }
+    const absl::Status read = ReadPiece(reader, std::move(part), keep, &good);
+    if (read.ok()) continue;
     const absl::string_view here = text.substr(range.begin, range.end - range.begin);
     const size_t cut = Middle(reader.spec().csv(), here);
     if (cut >= here.size()) {
-      good.errors.emplace_back(rows.status().message());
+      good.errors.emplace_back(read.message());
       continue;
     }
     left.push_back({range.begin + cut, range.end});

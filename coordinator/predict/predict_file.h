@@ -13,6 +13,7 @@
 #include "coordinator/predict/prediction_lines.h"
 #include "coordinator/predict/predictor.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/kept_columns.h"
 
 namespace coxswain::predict {
 
@@ -24,7 +25,9 @@ struct PredictFileOptions {
   // columns, with the number of the row.
   bool skip_bad_rows = false;
   const LineFormat* format = LineFormats()[0];  // of the output
-  int threads = 0;                              // 0: as many as the machine has
+  // Columns of the input that the lines begin with; "*": all.
+  std::vector<std::string> keep = {};
+  int threads = 0;  // 0: as many as the machine has
   size_t block_bytes = size_t{256} << 10;
   std::function<bool()> stopped = {};  // called from time to time; true ends the prediction
 };
@@ -38,7 +41,8 @@ struct PredictedRows {
 // Receives the next piece of the output; an error ends the prediction.
 using WriteText = std::function<absl::Status(absl::string_view)>;
 
-// Errors: NotFound for a column that the input does not have; InvalidArgument "file:line:column:
+// Errors: NotFound for a column that the input does not have; those of KeptColumns and of
+// PredictionLines::Keep, before anything is written; InvalidArgument "file:line:column:
 // ..." for a row that cannot be read; Cancelled when it was stopped; those of `write`.
 absl::StatusOr<PredictedRows> PredictFile(const Predictor& predictor,
                                           const PredictFileOptions& options,
@@ -48,10 +52,13 @@ absl::StatusOr<PredictedRows> PredictFile(const Predictor& predictor,
 // others.
 struct GoodRows {
   std::vector<data::InputRows> pieces;
+  std::vector<data::KeptRows> kept;  // parallel to the pieces, if columns are kept
   std::vector<std::string> errors;
   absl::Status status;  // what is wrong with more than rows: then nothing was read
   int64_t rows() const;
 };
-GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& block);
+// `keep`: columns that are kept; null: none.
+GoodRows ReadGoodRows(const data::RowReader& reader, const data::FileBlock& block,
+                      const data::KeptColumns* keep = nullptr);
 
 }  // namespace coxswain::predict

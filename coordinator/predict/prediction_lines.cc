@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/data/names.h"
+
 namespace coxswain::predict {
 namespace {
 
@@ -19,16 +23,29 @@ PredictionLines::PredictionLines(const Predictor* predictor, int64_t top, bool w
   content_.top = std::min(wanted, predictor->choices());
 }
 
+absl::Status PredictionLines::Keep(const std::vector<std::string>& columns) {
+  const std::vector<std::string> names = format_->names(content_);
+  for (const std::string& column : columns) {
+    if (std::find(names.begin(), names.end(), column) == names.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--keep: wanted columns that differ in name from those of the predictions, found ",
+        data::Quoted(column), ", which is also one of ", absl::StrJoin(names, ", "),
+        ": rename it in the input"));
+  }
+  content_.kept = columns;
+  return absl::OkStatus();
+}
+
 std::string PredictionLines::Header() const {
   return format_->header == nullptr ? "" : format_->header(content_);
 }
 
 void PredictionLines::Append(const data::InputRows& rows, int64_t begin, const Scores& scores,
-                             std::string* lines) const {
+                             std::string* lines, const data::KeptRows* kept) const {
   const int64_t n = scores.score.dim(0);
   for (int64_t row = 0; row < n; ++row) {
     const int64_t line = content_.lines ? rows.LineOf(begin + row) : 0;
-    format_->append(content_, scores, row, line, lines);
+    format_->append(content_, scores, {row, line, kept, begin + row}, lines);
   }
 }
 

@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "coordinator/predict/line_format.h"
 #include "coordinator/predict/predictor.h"
+#include "runtime/data/kept_columns.h"
 #include "runtime/data/row_reader.h"
 
 namespace coxswain::predict {
@@ -19,11 +22,16 @@ class PredictionLines {
   PredictionLines(const Predictor* predictor, int64_t top, bool with_lines,
                   const LineFormat* format);
 
+  // Columns of the input that come before what is predicted. Errors: InvalidArgument for a name
+  // that lines have anyway.
+  absl::Status Keep(const std::vector<std::string>& columns);
+
   // What comes before all lines; may be empty.
   std::string Header() const;
-  // Appends the lines of these scores, which belong to the rows from `begin` on. Thread-safe.
-  void Append(const data::InputRows& rows, int64_t begin, const Scores& scores,
-              std::string* lines) const;
+  // Appends the lines of these scores, which belong to the rows from `begin` on. `kept`: parallel
+  // to the rows, of the columns that are kept; null: there are none. Thread-safe.
+  void Append(const data::InputRows& rows, int64_t begin, const Scores& scores, std::string* lines,
+              const data::KeptRows* kept = nullptr) const;
   // How many choices of a row a line has.
   int64_t top() const { return content_.top; }
 

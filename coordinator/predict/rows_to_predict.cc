@@ -55,6 +55,7 @@ proto::DatasetSpec RowsToPredict(const job::JobSpec& job, const std::string& for
   spec.clear_shuffle();
   spec.clear_per_worker();
   spec.clear_example_ids();
+  spec.clear_max_bad_rows();  // the command has its own
   return spec;
 }
 

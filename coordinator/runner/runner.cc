@@ -751,6 +751,7 @@ absl::Status JobRunner::FillIn(JobResult* result) {
   const TrainingMeter::Reading reading = tracker_->meter().Read();
   result->steps = reading.steps;
   result->examples = reading.examples;
+  result->bad_rows = data().bad_rows().count;
   result->train_seconds = reading.seconds;
   result->evaluate_seconds = state.evaluate_seconds;
   result->final_loss = reading.recent_loss;

@@ -84,6 +84,7 @@ struct JobResult {
   std::string job;
   int64_t steps = 0;
   int64_t examples = 0;
+  int64_t bad_rows = 0;  // of the data, that were passed over
   double train_seconds = 0;
   double evaluate_seconds = 0;
   double final_loss = 0;

@@ -173,6 +173,16 @@ absl::StatusOr<int> CsvReader::FindColumn(absl::string_view name) const {
   return static_cast<int>(found - columns_.begin());
 }
 
+bool CsvReader::PassOver() {
+  if (broken_line_ == 0) return true;
+  if (broken_line_ != record_line_) return false;
+  const char* const newline = FindChar(input_->begin(), input_->end(), '\n');
+  const char* const end = newline == nullptr ? input_->end() : newline + 1;
+  input_->Consume(static_cast<size_t>(end - input_->begin()));
+  ++next_line_;
+  return true;
+}
+
 absl::StatusOr<bool> CsvReader::Next() {
   if (pending_) {
     pending_ = false;
@@ -245,6 +255,16 @@ absl::Status CsvReader::PlainError(int64_t record, int field, absl::string_view 
                    "): wanted ", wanted, ", found ", Quoted(text)));
 }
 
+ByteRange CsvReader::PlainBytes(int64_t record) const {
+  const size_t columns = columns_.size();
+  // Ends are relative to where the first one began; the window begins behind the last one.
+  const auto begin_of = [&](int64_t r) {
+    return int64_t{plain_ends_[static_cast<size_t>(r) * columns] + 1u};
+  };
+  const auto first = static_cast<int64_t>(input_->offset()) - begin_of(plain_records_);
+  return {first + begin_of(record), begin_of(record + 1) - begin_of(record)};
+}
+
 absl::Status CsvReader::More() {
   absl::Status status = input_->More();
   if (status.ok()) return status;
@@ -279,6 +299,7 @@ absl::StatusOr<bool> CsvReader::NextRecord() {
       continue;
     }
     record_line_ = next_line_;
+    broken_line_ = 0;
     quoted_record_ = format_.quoting && FindChar(begin, line_end, '"') != nullptr;
     if (quoted_record_) {
       RETURN_IF_ERROR(ReadQuoted());
@@ -338,6 +359,7 @@ absl::Status CsvReader::ScanQuotedField(const char* p, int64_t* line, const char
     }
     if (quote == nullptr) {
       if (!input_->at_end()) return absl::OkStatus();
+      broken_line_ = -1;
       return ErrorAt(start,
                      "wanted a closing quote for the one that opens here, found the end of "
                      "the file");
@@ -390,6 +412,7 @@ absl::StatusOr<CsvReader::Scan> CsvReader::ScanQuoted(size_t* used, int64_t* lin
     }
     if (stop != end && *stop == '\r' && (stop + 1 == end || stop[1] == '\n')) ++stop;
     if (stop != end && *stop != '\n') {
+      broken_line_ = *line;
       return ErrorAt({*line, stop - line_start + 1},
                      absl::StrCat("wanted the separator ", Quoted(separator),
                                   " or the end of the line after a closing quote, found ",

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/field_scan.h"
 #include "runtime/data/input_file.h"
 
@@ -54,6 +55,9 @@ class CsvReader {
   // Reads the next record; false at the end. Every record has columns().size() fields.
   // Errors: InvalidArgument "file:line:column: wanted ..., found ..."; those of InputFile.
   absl::StatusOr<bool> Next();
+  // After Next has found a record that is none: goes on behind it, or, where its quotes are wrong,
+  // behind its line. False: it is not known where it ends, as quotes enclose line ends.
+  bool PassOver();
   // The fields of the last record; valid until the next call of Next.
   absl::Span<const absl::string_view> fields() const { return fields_; }
   int64_t line() const { return record_line_; }  // where the record starts, from 1
@@ -69,6 +73,8 @@ class CsvReader {
   // The fields of these records; valid until the next call of Next or NextPlain.
   FieldColumn plain_column(int column) const;
   int64_t plain_line() const { return record_line_; }  // where the first one starts
+  // Where one of them is in the input, its line end included.
+  ByteRange PlainBytes(int64_t record) const;
   // As FieldError.
   absl::Status PlainError(int64_t record, int field, absl::string_view wanted) const;
 
@@ -125,6 +131,8 @@ class CsvReader {
   bool plain_ascii_ = false;
   const char* record_begin_ = nullptr;
   bool quoted_record_ = false;
+  // Of a record whose quotes are wrong, where they are: its bytes were not consumed.
+  int64_t broken_line_ = 0;
   // For the fields of a quoted record: where they start in the file, and which hold "".
   std::vector<Position> positions_;
   std::vector<size_t> escaped_;

@@ -89,6 +89,9 @@ class DataFormat {
   // False: its files can be read only from beginning to end.
   virtual bool has_blocks() const { return has_rows(); }
 
+  // Its readers can pass over rows that they cannot read, see DatasetSpec.max_bad_rows.
+  virtual bool passes_over_rows() const { return false; }
+
   // Its rows end at line ends; required of input from pipes.
   virtual bool has_lines() const { return has_blocks() && !has_groups(); }
 

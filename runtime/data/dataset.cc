@@ -47,8 +47,8 @@ absl::Status Dataset::BuildText(const DatasetSpec& spec) {
   block_ = kTextBlock;
   fingerprint_ = HashPair(HashParts(spec, text.since_training),
                           HashPair(text.content_hash, text.tokens.size()));
-  trained_rows_ = std::move(text.trained);
-  since_training_ = text.since_training;
+  found_.trained = std::move(text.trained);
+  found_.since = text.since_training;
   text_counts_ = std::move(text.counts);
   Feature& word = features_[kWordFeature];
   word.vocabulary = std::move(text.vocabulary);
@@ -85,10 +85,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::WithoutRows(const DatasetSpec&
 absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   order_.of_data = spec.seed();
   order_.shuffled = spec.shuffle();
-  trained_rows_ = RowsToKeep(spec, table.chain);
-  since_training_ = CompareWithTraining(spec, table.chain);
+  found_.trained = RowsToKeep(spec, table.chain);
+  found_.since = CompareWithTraining(spec, table.chain);
+  found_.bad = table.bad_rows;
   fingerprint_ =
-      HashPair(HashParts(spec, since_training_), HashPair(table.content_hash, table.own_rows));
+      HashPair(HashParts(spec, found_.since), HashPair(table.content_hash, table.own_rows));
   places_ = table.places;
   places_.ShrinkToFit();
   const KeyColumn no_key;
@@ -100,7 +101,7 @@ absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   if (!spec.split().by().empty()) order.by = table.orders[spec.split().by()];
   if (spec.query().empty()) {
     rows_ = SplitRows(spec.split(), order_.of_data, table.own_rows, table.rows, order,
-                      RowsThatKeepParts(since_training_, spec));
+                      RowsThatKeepParts(found_.since, spec));
   } else {
     RETURN_IF_ERROR(SplitQueries(spec, table));
   }

@@ -42,6 +42,7 @@
 #include "protos/dataset.pb.h"
 #include "protos/dataset_index.pb.h"
 #include "runtime/data/analysis.h"
+#include "runtime/data/bad_rows.h"
 #include "runtime/data/batch.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/history.h"
@@ -168,15 +169,18 @@ class Dataset {
   const std::vector<proto::LearnedFeature>& learned() const { return learned_; }
   // The identification of its rows that a model trained on this data set keeps, as
   // DatasetSpec.trained.
-  const proto::TrainedRows& trained_rows() const { return trained_rows_; }
+  const proto::TrainedRows& trained_rows() const { return found_.trained; }
   // How the rows compare with those of DatasetSpec.trained.
-  SinceTraining since_training() const { return since_training_; }
+  SinceTraining since_training() const { return found_.since; }
   // The files of its side tables, for whoever saves a model. LoadDataset has set them; where files
   // come while a job runs, it sets those that it trains with by now.
   CurrentSideTables& side_tables() const { return *side_tables_; }
   // Examples of a part whose value of a feature is in a bucket. 0 for other features than those of
   // one value with a vocabulary.
   int64_t CountUnknown(const std::string& feature, Part part) const;
+
+  // Rows of the files that were passed over (DatasetSpec.max_bad_rows): no example is one of them.
+  const BadRows& bad_rows() const { return found_.bad; }
 
   // Of the label column, or of one of DatasetSpec.labels by its name; all zero when there is none.
   LabelSummary label_summary(Part part, const std::string& label = "") const;
@@ -257,8 +261,12 @@ class Dataset {
   const std::unique_ptr<CurrentSideTables> side_tables_ = std::make_unique<CurrentSideTables>();
   Order order_;
   uint64_t fingerprint_ = 0;
-  proto::TrainedRows trained_rows_;
-  SinceTraining since_training_ = SinceTraining::kUnknown;
+  // What the rows of the files are.
+  struct Found {
+    proto::TrainedRows trained;
+    SinceTraining since = SinceTraining::kUnknown;
+    BadRows bad;
+  } found_;
   PartRows rows_;                                     // all empty for a text, see TextParts
   RowPlaces places_;                                  // of no row for a text
   std::shared_ptr<const proto::DatasetIndex> index_;  // null in memory

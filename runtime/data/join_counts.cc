@@ -68,6 +68,7 @@ absl::StatusOr<JoinCounts> CountJoins(proto::DatasetSpec spec) {
     }
     rows.Bind(column, format.Checked(column, std::move(sink)));
   }
+  if (spec.max_bad_rows() > 0) RETURN_IF_ERROR(rows.PassOverBadRows(spec, spec.max_bad_rows()));
   for (const auto& paths : {spec.paths(), spec.split().test_paths()}) {
     for (const std::string& path : paths) {
       table.places.StartFile(path);

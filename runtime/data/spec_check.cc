@@ -25,6 +25,7 @@ using proto::FeatureSpec;
 
 // Number of ids of a feature; a vocabulary's words are added to its buckets.
 constexpr int64_t kMaxBuckets = int64_t{1} << 48;
+constexpr int64_t kMostBadRows = 1'000'000;      // the index has a place of each
 constexpr int64_t kMaxWidth = int64_t{1} << 20;  // of a vector
 
 template <typename... Args>
@@ -493,6 +494,26 @@ absl::Status CheckFollowed(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
+// A row is passed over as it was when the files were counted, wherever it is read again.
+absl::Status CheckBadRows(const DatasetSpec& spec) {
+  if (spec.max_bad_rows() == 0) return absl::OkStatus();
+  if (spec.max_bad_rows() < 0 || spec.max_bad_rows() > kMostBadRows) {
+    return Invalid("dataset.max_bad_rows: wanted 0 to ", kMostBadRows, ", found ",
+                   spec.max_bad_rows());
+  }
+  if (!FormatOf(spec).passes_over_rows()) {
+    return Invalid("dataset.max_bad_rows: wanted the format csv or criteo, found ", spec.format());
+  }
+  if (!spec.query().empty()) {
+    return Invalid("dataset.max_bad_rows: with dataset.query a query would lack a row; wanted 0");
+  }
+  if (spec.followed()) {
+    return Invalid("dataset.max_bad_rows: with dataset.follow nobody knows how many rows there ",
+                   "will be; wanted 0");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string LabelColumnOf(const std::string& label) {
@@ -553,6 +574,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   RETURN_IF_ERROR(CheckJoins(spec));
   RETURN_IF_ERROR(CheckLearned(spec));
   RETURN_IF_ERROR(CheckFollowed(spec));
+  RETURN_IF_ERROR(CheckBadRows(spec));
   RETURN_IF_ERROR(CheckStreamOptions(spec.stream()));
   return spec;
 }

@@ -106,16 +106,23 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   order_.shuffled = spec.shuffle();
   // As for the same data in memory, but also with the order, because positions in checkpoints refer
   // to it.
-  since_training_ = static_cast<SinceTraining>(index_->since_training());
-  fingerprint_ = HashPair(HashParts(spec, since_training_),
-                          HashPair(index_->content_hash(), index_->own_rows()));
+  found_.since = static_cast<SinceTraining>(index_->since_training());
+  fingerprint_ =
+      HashPair(HashParts(spec, found_.since), HashPair(index_->content_hash(), index_->own_rows()));
   // The order is drawn from these.
   fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(index_->window()));
   for (const proto::IndexedBlock& block : index_->blocks()) {
     fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(block.training()));
   }
   fingerprint_ = HashPair(fingerprint_, static_cast<uint64_t>(spec.stream().batch()));
-  trained_rows_ = index_->trained_rows();
+  found_.trained = index_->trained_rows();
+  for (int i = 0; i < spec.paths_size() + spec.split().test_paths_size(); ++i) {
+    const proto::IndexedFile& file = index_->files(i);
+    found_.bad.count += file.bad_rows() - file.first_bad_rows_size();
+    for (const proto::BadRow& row : file.first_bad_rows()) {
+      found_.bad.Add(absl::StrCat(data->path(i), ":", row.line(), row.what()));
+    }
+  }
   if (index_->is_text()) {
     Feature& word = features_[kWordFeature];
     word.vocabulary = data->vocabularies[0];

@@ -100,6 +100,9 @@ absl::Status TableReader::ReadFiles(const google::protobuf::RepeatedPtrField<std
 
 absl::StatusOr<Table> TableReader::Read() {
   RETURN_IF_ERROR(BindColumns(spec_, {}, &table_, &rows_));
+  if (spec_.max_bad_rows() > 0) {
+    RETURN_IF_ERROR(rows_.PassOverBadRows(spec_, spec_.max_bad_rows()));
+  }
   RETURN_IF_ERROR(ReadFiles(spec_.paths()));
   RETURN_IF_ERROR(rows_.CheckFound(spec_.paths(0)));
   table_.own_rows = table_.rows;
@@ -109,6 +112,7 @@ absl::StatusOr<Table> TableReader::Read() {
         absl::StrCat(spec_.paths(0), ": wanted at least one row, found none"));
   }
   RETURN_IF_ERROR(ReadFiles(spec_.split().test_paths()));
+  table_.bad_rows = rows_.bad_rows();
   return std::move(table_);
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "protos/dataset.pb.h"
+#include "runtime/data/bad_rows.h"
 #include "runtime/data/columns.h"
 #include "runtime/data/row_chain.h"
 #include "runtime/data/row_places.h"
@@ -52,6 +53,7 @@ struct Table {
   std::map<std::string, KeyColumn> keys;              // the columns of holdout_per and group_by
   std::map<std::string, std::vector<double>> orders;  // those of `by`
   uint64_t content_hash = 0;                          // of all files, in order, unpacked
+  BadRows bad_rows;                                   // that are none of the rows
   RowChain chain;  // of own_rows, in the columns that are used; its mark is at spec.trained
 };
 

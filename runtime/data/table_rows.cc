@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/bytes_text.h"
+#include "runtime/base/status.h"
 #include "runtime/data/names.h"
+#include "runtime/data/row_probe.h"
 #include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::data {
@@ -49,6 +51,21 @@ absl::Status TableRows::EndRow(InputFile* input, int64_t line, int64_t next_line
   return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, next_line);
 }
 
+absl::Status TableRows::PassOverBadRows(const proto::DatasetSpec& spec, int64_t most) {
+  most_bad_ = most;
+  ASSIGN_OR_RETURN(probe_, RowProbe::Create(spec, table_->side_tables));
+  return absl::OkStatus();
+}
+
+absl::Status TableRows::AddBadRow(InputFile* input, const ByteRange& bytes,
+                                  const absl::Status& wrong) {
+  const std::string what(wrong.message());
+  bad_rows_.Add(what);
+  if (listener_ != nullptr) listener_->OnBadRow(input, bytes, wrong);
+  if (bad_rows_.count > most_bad_) return TooManyBadRows(what, bad_rows_.count, most_bad_);
+  return probe_->Renew();
+}
+
 absl::Status TableRows::CheckGroup(const std::string& path, int64_t group, int64_t bytes) const {
   if (listener_ == nullptr || bytes <= listener_->most_group_bytes()) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
@@ -63,6 +80,20 @@ absl::Status TableRows::EndLines(InputFile* input, int64_t line, int64_t rows) {
   table_->rows += rows;
   if (table_->rows > kMaxRows) return TooManyRows(input->path());
   return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, line + rows);
+}
+
+absl::Status TableRows::EndLinesBut(InputFile* input, int64_t line, int64_t lines,
+                                    absl::Span<const int64_t> bad) {
+  int64_t next = 0;
+  const auto add = [&](int64_t end) {
+    if (end > next) table_->places.AddRows(line + next, end - next);
+    table_->rows += end - next;
+    next = end + 1;
+  };
+  for (const int64_t passed : bad) add(passed);
+  add(lines);
+  if (table_->rows > kMaxRows) return TooManyRows(input->path());
+  return listener_ == nullptr ? absl::OkStatus() : listener_->OnRow(input, line + lines);
 }
 
 absl::Status TableRows::EndWords(InputFile* input, int64_t words, int64_t next_line) {

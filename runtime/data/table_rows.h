@@ -11,13 +11,17 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "runtime/data/bad_rows.h"
 #include "runtime/data/columns.h"
+#include "runtime/data/data_file.h"
 #include "runtime/data/input_file.h"
 #include "runtime/data/row_chain.h"
 #include "runtime/data/sinks.h"
 #include "runtime/data/table.h"
 
 namespace coxswain::data {
+
+class RowProbe;  // runtime/data/row_probe.h
 
 // A row group of a file of columns.
 struct RowGroup {
@@ -42,6 +46,11 @@ class RowListener {
   virtual absl::Status OnRow(InputFile* input, int64_t next_line) = 0;
   // The file has no more rows, and all of its bytes were consumed.
   virtual absl::Status OnEnd(InputFile* input) = 0;
+
+  // These bytes of the input are a row that is passed over, and were consumed.
+  virtual void OnBadRow(InputFile* input, const ByteRange& bytes, const absl::Status& wrong) {
+    (void)input, (void)bytes, (void)wrong;
+  }
 
   // For files of columns, instead of the calls above: the rows of a group come next; some rows of
   // it were added.
@@ -79,6 +88,14 @@ class TableRows {
   }
 
   void set_listener(RowListener* listener) { listener_ = listener; }
+  // From now on so many rows that cannot be read may be passed over. The table has its side tables.
+  absl::Status PassOverBadRows(const proto::DatasetSpec& spec, int64_t most);
+  // What tries rows before they are added; null: none is passed over.
+  RowProbe* probe() { return probe_.get(); }
+  // A row is passed over, whose bytes the reader has consumed. The probe is new afterwards. Errors:
+  // InvalidArgument where there are too many.
+  absl::Status AddBadRow(InputFile* input, const ByteRange& bytes, const absl::Status& wrong);
+  const BadRows& bad_rows() const { return bad_rows_; }
 
   // For formats whose rows name their columns: records names of columns for messages, and whether
   // each bound column has occurred so far.
@@ -110,6 +127,9 @@ class TableRows {
   absl::Status EndRow(InputFile* input, int64_t line, int64_t next_line);
   // As EndRow, for `rows` rows, each on its own line; the reader has ended the rows of the chain.
   absl::Status EndLines(InputFile* input, int64_t line, int64_t rows);
+  // As EndLines, for `lines` lines of which these, ascending from 0, were passed over.
+  absl::Status EndLinesBut(InputFile* input, int64_t line, int64_t lines,
+                           absl::Span<const int64_t> bad);
   // As EndLines, for the words of a text, which have no places of their own.
   absl::Status EndWords(InputFile* input, int64_t words, int64_t next_line);
   // After this many further bytes of input, the reader must end its rows.
@@ -162,6 +182,9 @@ class TableRows {
   std::map<std::string, bool> found_;
   std::vector<uint64_t> contents_;
   std::vector<std::pair<std::string, std::string>> joined_;  // columns, and the tables' paths
+  std::shared_ptr<RowProbe> probe_;
+  int64_t most_bad_ = 0;
+  BadRows bad_rows_;
 };
 
 }  // namespace coxswain::data

@@ -404,6 +404,35 @@ TEST_CASE("predict: bad rows are skipped if asked to, and counted", "[predict]")
                              Contains("2 of 4 rows could not be read"));
 }
 
+TEST_CASE("predict: columns of the input are kept, of a file, of a pipe and by processes",
+          "[predict]") {
+  const Trained t;
+  const std::string text = "id,size,color\n1,1,red\n\"a,\nb\",2,blue\n";
+  const std::string input = t.files.Write("rows.csv", text);
+  const auto plain = t.Predict({"--input", input});
+  const auto kept = t.Predict({"--input", input, "--keep", "id,color"});
+  CAPTURE(kept.err);
+  REQUIRE(kept.code == 0);
+  const std::vector<std::string> scores = Lines(plain.out), lines = Lines(kept.out);
+  REQUIRE(scores.size() == 3);
+  CHECK(lines == std::vector<std::string>{"id,color," + scores[0], "1,red," + scores[1], "\"a,",
+                                          "b\",blue," + scores[2]});
+  const auto piped = Run({"/bin/sh", "-c", "file=$1; shift; exec \"$@\" < \"$file\"", "sh", input,
+                          CoxswainCommand({})[0], "predict", "--model-dir", t.model, "--input", "-",
+                          "--keep", "id,color"});
+  CAPTURE(piped.err);
+  CHECK(piped.out == kept.out);
+  const auto there = t.Predict({"--input", input, "--keep", "*", "--local", "1x2"});
+  CAPTURE(there.err);
+  CHECK_THAT(there.out, StartsWith("id,size,color,score,probability\n1,1,red,"));
+
+  const std::string output = t.files.Path("none.csv");
+  const auto unknown = t.Predict({"--input", input, "--keep", "idd", "--output", output});
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.err, Contains("\"idd\"") && Contains("there are: id, size, color"));
+  CHECK_FALSE(fs::exists(output));
+}
+
 TEST_CASE("predict: what a two_tower would suggest, of values in a field", "[predict]") {
   const DataFiles files;
   const std::string job = WriteTwoTower(files), model = files.Path("model");
@@ -585,13 +614,13 @@ std::vector<std::string> Predicting(const Trained& t, const std::string& pipe,
                                       "sh", pipe};
   for (std::string& word :
        CoxswainCommand({"predict", "--model-dir", t.model, "--input", "-", "--output", output,
-                        "--cluster", daemons.cluster_file()})) {
+                        "--cluster", daemons.cluster_file(), "--keep", "label"})) {
     command.push_back(std::move(word));
   }
   return command;
 }
 
-// Rows of the tabular job, more than a block has.
+// Rows of the tabular job, more than a block has; their label is their number.
 std::string ManyRows(int from, int to) {
   std::string rows;
   for (int i = from; i < to; ++i) {
@@ -599,7 +628,7 @@ std::string ManyRows(int from, int to) {
                     i % 3 == 0   ? "red"
                     : i % 3 == 1 ? "green"
                                  : "blue",
-                    ",", (i % 997) * 0.01, ",0\n");
+                    ",", (i % 997) * 0.01, ",", i, "\n");
   }
   return rows;
 }
@@ -711,7 +740,14 @@ TEST_CASE("predict: each row has its line, once and in its place, though workers
   const auto result = predict.Wait(absl::Seconds(120));
   CAPTURE(result.err);
   REQUIRE(result.code == 0);
-  CheckSameScores(Content(output), t.Predict({"--input", all}).out);
+  const std::string found = Content(output);
+  CheckSameScores(found, t.Predict({"--input", all, "--keep", "label"}).out);
+  const std::vector<std::string> lines = Lines(found);
+  int64_t wrong = 0;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    wrong += StartsWith(absl::StrCat(i - 1, ",")).match(lines[i]) ? 0 : 1;
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("predict: a lost parameter server or Ctrl-C leaves no half file", "[predict]") {

@@ -85,7 +85,7 @@ inline void WriteUsers(const DataFiles& files) {
     }
   }
   files.Write("pairs.csv", rows);
-  files.Write("rows.csv", "history\nHeat|Ronin\n");
+  files.Write("rows.csv", "user_id,item_id,history\n17,3,Heat|Ronin\n");
   const std::string job =
       "name: pairs\ndataset: {path: pairs.csv}\nfeatures:\n  - {name: item, kind: categorical}\n"
       "  - {name: history, kind: history, history_of: item, group_by: user}\n";

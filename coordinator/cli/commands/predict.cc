@@ -48,6 +48,11 @@ void AddPredictCommand(CLI::App& app, Run* run) {
        "number of best classes or items per row, 1 to 1000; default: one class, or ten items")
       ->check(CLI::Range(1, 1000))
       ->type_name("K");
+  c->add_option("--keep", flags->keep,
+                "columns of the input that come before the predictions, as they are in the file "
+                "(csv, criteo, parquet, arrow), separated by commas; '*': all")
+      ->delimiter(',')
+      ->type_name("COLUMNS");
   c->add_flag("--skip-bad-rows", flags->skip_bad_rows,
               "skip rows that cannot be read, which are otherwise an error; each prediction then "
               "begins with the line number of its row");

@@ -6,53 +6,63 @@
 //   classes          class,score,probability; of several: class_1,score_1,probability_1,class_2,...
 //   items            item_1,score_1,item_2,score_2,...
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/predict/csv_field.h"
 #include "coordinator/predict/line_formats/format_list.h"
 
 namespace coxswain::predict {
 namespace {
 
-std::string TasksHeader(const Predictor& predictor) {
-  std::string header;
+void AddTasks(const Predictor& predictor, std::vector<std::string>* names) {
   for (const job::TaskSpec& task : predictor.tasks()) {
-    absl::StrAppend(
-        &header, header.empty() ? "" : ",", task.name,
-        SaysChance(task) ? absl::StrCat("_score,", task.name, "_probability") : "_prediction");
+    if (SaysChance(task)) {
+      names->push_back(absl::StrCat(task.name, "_score"));
+      names->push_back(absl::StrCat(task.name, "_probability"));
+    } else {
+      names->push_back(absl::StrCat(task.name, "_prediction"));
+    }
   }
-  return header;
 }
 
-std::string ChoicesHeader(const LineContent& content) {
+void AddChoices(const LineContent& content, std::vector<std::string>* names) {
   const bool items = content.predictor->says() == job::PredictionKind::kRank;
-  std::string header;
   for (int64_t i = 1; i <= content.top; ++i) {
     const std::string number = content.numbered ? absl::StrCat("_", i) : "";
-    absl::StrAppend(&header, i > 1 ? "," : "", items ? "item" : "class", number, ",score", number,
-                    items ? "" : ",probability", items ? "" : number);
+    names->push_back(absl::StrCat(items ? "item" : "class", number));
+    names->push_back("score" + number);
+    if (!items) names->push_back("probability" + number);
   }
-  return header;
 }
 
-std::string Header(const LineContent& content) {
-  std::string header = content.lines ? "line," : "";
+std::vector<std::string> Names(const LineContent& content) {
+  std::vector<std::string> names;
+  if (content.lines) names.push_back("line");
   switch (content.predictor->says()) {
     case job::PredictionKind::kProbability:
-      header += "score,probability";
+      names.insert(names.end(), {"score", "probability"});
       break;
     case job::PredictionKind::kTasks:
-      header += TasksHeader(*content.predictor);
+      AddTasks(*content.predictor, &names);
       break;
     case job::PredictionKind::kClasses:
     case job::PredictionKind::kRank:
-      header += ChoicesHeader(content);
+      AddChoices(content, &names);
       break;
     case job::PredictionKind::kNumber:
     case job::PredictionKind::kPairs:
     case job::PredictionKind::kOrder:
-      header += "prediction";
+      names.push_back("prediction");
       break;
   }
-  return header + "\n";
+  return names;
+}
+
+std::string Header(const LineContent& content) {
+  std::vector<std::string> names = Names(content);
+  std::vector<std::string> kept;
+  for (const std::string& column : content.kept) AppendField(column, &kept.emplace_back());
+  names.insert(names.begin() + (content.lines ? 1 : 0), kept.begin(), kept.end());
+  return absl::StrJoin(names, ",") + "\n";
 }
 
 void AppendChoices(const LineContent& content, const Scores& scores, int64_t row,
@@ -79,20 +89,25 @@ void AppendScore(bool chance, const Scores& scores, size_t at, std::string* line
   AppendNumber(scores.prediction.data<float>()[at], lines);
 }
 
-void Append(const LineContent& content, const Scores& scores, int64_t row, int64_t line,
+void Append(const LineContent& content, const Scores& scores, const LineRow& row,
             std::string* lines) {
   const Predictor& predictor = *content.predictor;
   const std::vector<job::TaskSpec>& tasks = predictor.tasks();
-  if (content.lines) absl::StrAppend(lines, line, ",");
+  if (content.lines) absl::StrAppend(lines, row.line, ",");
+  for (size_t i = 0; i < content.kept.size(); ++i) {
+    AppendField((*row.kept)[i].Text(row.kept_row), lines);
+    lines->push_back(',');
+  }
   if (predictor.chooses()) {
-    AppendChoices(content, scores, row, lines);
+    AppendChoices(content, scores, row.row, lines);
   } else if (tasks.empty()) {
     AppendScore(predictor.says() == job::PredictionKind::kProbability, scores,
-                static_cast<size_t>(row), lines);
+                static_cast<size_t>(row.row), lines);
   }
   for (size_t t = 0; t < tasks.size(); ++t) {
     if (t > 0) lines->push_back(',');
-    AppendScore(SaysChance(tasks[t]), scores, static_cast<size_t>(row) * tasks.size() + t, lines);
+    AppendScore(SaysChance(tasks[t]), scores, static_cast<size_t>(row.row) * tasks.size() + t,
+                lines);
   }
   lines->push_back('\n');
 }
@@ -101,7 +116,7 @@ void Append(const LineContent& content, const Scores& scores, int64_t row, int64
 
 const LineFormat& CsvLines() {
   static constexpr LineFormat kFormat = {
-      .name = "csv", .help = "with a header", .header = Header, .append = Append};
+      .name = "csv", .help = "with a header", .names = Names, .header = Header, .append = Append};
   return kFormat;
 }
 

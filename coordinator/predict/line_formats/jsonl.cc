@@ -14,6 +14,12 @@
 namespace coxswain::predict {
 namespace {
 
+// Names may be any bytes of the data.
+std::string JsonText(absl::string_view text) {
+  return nlohmann::json(std::string(text))
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // null if it is not finite.
 void AppendJsonNumber(float number, std::string* line) {
   if (std::isfinite(number)) {
@@ -49,10 +55,7 @@ void AppendChoices(const LineContent& content, const Scores& scores, int64_t row
   std::string names, numbers, chances;
   for (const Choice& choice : content.predictor->Best(scores, row, content.top)) {
     const char* const comma = names.empty() ? "" : ", ";
-    // Names may be any bytes of the data.
-    absl::StrAppend(&names, comma,
-                    nlohmann::json(content.predictor->NameOf(choice.id))
-                        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    absl::StrAppend(&names, comma, JsonText(content.predictor->NameOf(choice.id)));
     absl::StrAppend(&numbers, comma);
     AppendJsonNumber(choice.score, &numbers);
     absl::StrAppend(&chances, comma);
@@ -64,18 +67,60 @@ void AppendChoices(const LineContent& content, const Scores& scores, int64_t row
   if (classes) absl::StrAppend(lines, ", \"probabilities\": [", chances, "]");
 }
 
-void Append(const LineContent& content, const Scores& scores, int64_t row, int64_t line,
+std::vector<std::string> Names(const LineContent& content) {
+  std::vector<std::string> names;
+  if (content.lines) names.push_back("line");
+  switch (content.predictor->says()) {
+    case job::PredictionKind::kProbability:
+      names.insert(names.end(), {"score", "probability"});
+      break;
+    case job::PredictionKind::kTasks:
+      for (const job::TaskSpec& task : content.predictor->tasks()) names.push_back(task.name);
+      break;
+    case job::PredictionKind::kClasses:
+      names.insert(names.end(), {"classes", "scores", "probabilities"});
+      break;
+    case job::PredictionKind::kRank:
+      names.insert(names.end(), {"items", "scores"});
+      break;
+    case job::PredictionKind::kNumber:
+    case job::PredictionKind::kPairs:
+    case job::PredictionKind::kOrder:
+      names.push_back("prediction");
+      break;
+  }
+  return names;
+}
+
+// Of a file of columns the values that JSON has, too, are these; others, and all fields of a file
+// of text, are strings: nothing says what "007" is.
+void AppendKept(const LineContent& content, const LineRow& row, std::string* lines) {
+  using Kind = data::KeptTexts::Kind;
+  for (size_t i = 0; i < content.kept.size(); ++i) {
+    const data::KeptTexts& texts = (*row.kept)[i];
+    const absl::string_view text = texts.Text(row.kept_row);
+    const Kind kind = texts.KindOf(row.kept_row);
+    absl::StrAppend(lines, JsonText(content.kept[i]), ": ",
+                    kind == Kind::kNone   ? "null"
+                    : kind == Kind::kBare ? std::string(text)
+                                          : JsonText(text),
+                    ", ");
+  }
+}
+
+void Append(const LineContent& content, const Scores& scores, const LineRow& row,
             std::string* lines) {
   const Predictor& predictor = *content.predictor;
   lines->push_back('{');
-  if (content.lines) absl::StrAppend(lines, "\"line\": ", line, ", ");
+  if (content.lines) absl::StrAppend(lines, "\"line\": ", row.line, ", ");
+  AppendKept(content, row, lines);
   if (predictor.chooses()) {
-    AppendChoices(content, scores, row, lines);
+    AppendChoices(content, scores, row.row, lines);
   } else if (!predictor.tasks().empty()) {
-    AppendTasks(predictor, scores, row, lines);
+    AppendTasks(predictor, scores, row.row, lines);
   } else {
     AppendScore(predictor.says() == job::PredictionKind::kProbability, scores,
-                static_cast<size_t>(row), lines);
+                static_cast<size_t>(row.row), lines);
   }
   lines->append("}\n");
 }
@@ -83,8 +128,11 @@ void Append(const LineContent& content, const Scores& scores, int64_t row, int64
 }  // namespace
 
 const LineFormat& JsonLines() {
-  static constexpr LineFormat kFormat = {
-      .name = "jsonl", .help = "with one object per line", .append = Append};
+  static constexpr LineFormat kFormat = {.name = "jsonl",
+                                         .help = "with one object per line",
+                                         .names = Names,
+                                         .append = Append,
+                                         .only_text = true};
   return kFormat;
 }
 

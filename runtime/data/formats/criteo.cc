@@ -13,6 +13,7 @@ class Criteo final : public DataFormat {
  public:
   const char* name() const override { return kCriteoFormat; }
   bool names_columns() const override { return false; }
+  bool passes_over_rows() const override { return true; }
 
   // Files to predict have no label, like the log's own test file.
   std::vector<std::string> FixedColumns(absl::string_view first_row) const override {

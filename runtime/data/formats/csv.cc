@@ -12,6 +12,7 @@ namespace {
 class Csv final : public DataFormat {
  public:
   const char* name() const override { return "csv"; }
+  bool passes_over_rows() const override { return true; }
 
   void FillDefaults(proto::DatasetSpec* spec) const override {
     if (spec->csv().separator().empty()) spec->mutable_csv()->set_separator(",");

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "runtime/base/status.h"
 #include "runtime/data/stream/parsed_block.h"
 
@@ -43,6 +46,8 @@ void BlockCutter::StartFile(proto::IndexedFile* file, int64_t offset, bool ends)
   queries_ = key == table_.keys.end() ? nullptr : &key->second.ids;
   base_ = offset;
   ends_ = ends;
+  bad_rows_.clear();
+  next_.clear_bad_bytes();
   next_.set_offset(offset);
   StartBlock();
 }
@@ -66,11 +71,40 @@ absl::Status BlockCutter::OnRow(InputFile* input, int64_t next_line) {
     next_.set_carried_bytes(bytes);
     next_.set_carried_hash(input->block_hash());
   }
-  return bytes < sizes_.block_bytes ? absl::OkStatus() : CutBlock(input, next_line);
+  // Where bad rows were passed over there may be no other yet.
+  const bool goes_on = bytes < sizes_.block_bytes || table_.rows == 0;
+  return goes_on ? absl::OkStatus() : CutBlock(input, next_line);
+}
+
+void BlockCutter::OnBadRow(InputFile* input, const ByteRange& bytes, const absl::Status& wrong) {
+  next_.add_bad_bytes(base_ + bytes.offset - next_.offset());
+  next_.add_bad_bytes(bytes.bytes);
+  proto::BadRow& row = bad_rows_.emplace_back();
+  absl::string_view what = wrong.message();
+  if (absl::ConsumePrefix(&what, absl::StrCat(input->path(), ":"))) {
+    const size_t digits = std::min(what.find(':'), what.size());
+    int64_t line = 0;
+    if (absl::SimpleAtoi(what.substr(0, digits), &line)) {
+      row.set_line(line);
+      what.remove_prefix(digits);
+    }
+  }
+  row.set_what(std::string(what));
+}
+
+void BlockCutter::KeepBadRows() {
+  file_->set_bad_rows(file_->bad_rows() + static_cast<int64_t>(bad_rows_.size()));
+  for (proto::BadRow& row : bad_rows_) {
+    if (file_->first_bad_rows_size() == static_cast<int>(BadRows::kShown)) break;
+    *file_->add_first_bad_rows() = std::move(row);
+  }
+  bad_rows_.clear();
+  next_.clear_bad_bytes();
 }
 
 absl::Status BlockCutter::OnEnd(InputFile* input) {
   if (input->packed()) file_->set_unpacked_bytes(Position(*input));
+  if (table_.rows == 0 && ends_) KeepBadRows();
   return table_.rows == 0 || !ends_ ? absl::OkStatus() : CutBlock(input, 0);
 }
 
@@ -110,6 +144,7 @@ absl::Status BlockCutter::CutBlock(InputFile* input, int64_t next_line) {
   next_.set_bytes(Position(*input) - next_.offset());
   next_.set_hash(input->StartBlock());
   RETURN_IF_ERROR(take_(next_));
+  KeepBadRows();
   next_.set_offset(next_.offset() + next_.bytes());
   next_.set_line(next_line);
   StartBlock();

@@ -39,6 +39,7 @@ class BlockCutter final : public RowListener {
                       int64_t next_line) override;
   absl::Status OnRow(InputFile* input, int64_t next_line) override;
   absl::Status OnEnd(InputFile* input) override;
+  void OnBadRow(InputFile* input, const ByteRange& bytes, const absl::Status& wrong) override;
   absl::Status OnGroup(const RowGroup& group) override;
   absl::Status OnGroupRows(int64_t rows) override;
   int64_t most_group_bytes() const override { return sizes_.memory; }
@@ -54,6 +55,8 @@ class BlockCutter final : public RowListener {
   // Ends a block with the rows since the last one, up to the input's position.
   absl::Status CutBlock(InputFile* input, int64_t next_line);
   absl::Status CutGroup();
+  // Bad rows since the last block are of the file: nobody reads these bytes again.
+  void KeepBadRows();
   // A block begins, at a row of any query.
   void StartBlock();
 
@@ -70,6 +73,7 @@ class BlockCutter final : public RowListener {
   proto::IndexedBlock next_;
   const std::vector<int32_t>* queries_ = nullptr;  // of the table's rows, if rows are of queries
   bool leads_ = false;                             // all rows so far are of the block's first query
+  std::vector<proto::BadRow> bad_rows_;            // since the last block
   RowGroup group_;
   int64_t group_done_ = 0;  // rows of it
 };

@@ -132,6 +132,10 @@ absl::Status FilePart::ReadFiles() {
                     (!only_counts() || !spec_.split().by().empty());
   if (!fits) return absl::InvalidArgumentError("a part of a data set that makes no sense");
   RETURN_IF_ERROR(shared_.Bind(spec_, &table_, &rows_));
+  if (spec_.max_bad_rows() > 0) {
+    // All together are counted where parts are added up.
+    RETURN_IF_ERROR(rows_.PassOverBadRows(spec_, spec_.max_bad_rows()));
+  }
   bound_ = rows_.contents().size();
   for (const TableFeature& feature : table_.features) texts_.push_back(feature.known);
   files_.resize(static_cast<size_t>(files));
@@ -276,6 +280,11 @@ absl::StatusOr<proto::IndexedPart> FilePart::AddUp(const proto::IndexState& befo
     part.mutable_after()->set_line(cutter_->line() + lines_before);
   }
   FillPart(&tally, &part);
+  for (proto::IndexedFile& file : *part.mutable_files()) {
+    for (proto::BadRow& row : *file.mutable_first_bad_rows()) {
+      row.set_line(row.line() + lines_before);
+    }
+  }
   return part;
 }
 

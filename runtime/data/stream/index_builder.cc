@@ -74,6 +74,8 @@ uint64_t IndexKey(const DatasetSpec& spec) {
     key = HashPair(key, static_cast<uint64_t>(number));
   }
   if (const uint64_t names = HashNames(spec); names != 0) key = HashPair(key, names);
+  // Whether there are too many of them was found out when the index was made.
+  if (spec.max_bad_rows() > 0) key = HashPair(key, static_cast<uint64_t>(spec.max_bad_rows()));
   return key;
 }
 

@@ -65,6 +65,9 @@ IndexDraft::IndexDraft(const proto::DatasetSpec& spec, const IndexOptions& optio
 
 absl::Status IndexDraft::Start() {
   RETURN_IF_ERROR(BindColumns(spec_, {}, &table_, &rows_));
+  if (spec_.max_bad_rows() > 0) {
+    RETURN_IF_ERROR(rows_.PassOverBadRows(spec_, spec_.max_bad_rows()));
+  }
   for (const auto* paths : {&spec_.paths(), &spec_.split().test_paths()}) {
     for (const std::string& path : *paths) {
       ASSIGN_OR_RETURN(const proto::IndexedFile file, IdentifyFile(path));
@@ -133,6 +136,7 @@ absl::Status IndexDraft::AddPart(const proto::IndexedPart& part, int32_t first_f
     proto::IndexedFile* const file = index_.mutable_files(first_file + i);
     *file->mutable_columns() = part.files(i).columns();
     file->set_unpacked_bytes(part.files(i).unpacked_bytes());
+    RETURN_IF_ERROR(AddBadRows(part.files(i), first_file + i));
   }
   for (const uint64_t content : part.contents()) rows_.AddContent(content);
   if (rows_.wants_names() && part.names_size() > 0) {
@@ -142,6 +146,22 @@ absl::Status IndexDraft::AddPart(const proto::IndexedPart& part, int32_t first_f
   for (const std::string& column : part.not_found()) rows_.SetFound(column, false);
   Report(bytes);
   return tally_.CheckVocabularies(table_);
+}
+
+absl::Status IndexDraft::AddBadRows(const proto::IndexedFile& part, int32_t file) {
+  proto::IndexedFile* const all = index_.mutable_files(file);
+  all->set_bad_rows(all->bad_rows() + part.bad_rows());
+  for (const proto::BadRow& row : part.first_bad_rows()) {
+    if (all->first_bad_rows_size() == static_cast<int>(BadRows::kShown)) break;
+    *all->add_first_bad_rows() = row;
+  }
+  int64_t count = 0;
+  for (const proto::IndexedFile& one : index_.files()) count += one.bad_rows();
+  if (count <= spec_.max_bad_rows() || part.first_bad_rows().empty()) return absl::OkStatus();
+  const proto::BadRow& last = *part.first_bad_rows().rbegin();
+  const std::string path = IndexedPaths(spec_)[static_cast<size_t>(file)];
+  return TooManyBadRows(absl::StrCat(path, ":", last.line(), last.what()), count,
+                        spec_.max_bad_rows());
 }
 
 absl::StatusOr<proto::IndexState> IndexDraft::State(int64_t rows, int32_t last_file) const {

@@ -72,6 +72,8 @@ class IndexDraft {
   absl::StatusOr<proto::DatasetIndex> Finish();
 
  private:
+  // Those of a part of the file. Errors: InvalidArgument where there are too many.
+  absl::Status AddBadRows(const proto::IndexedFile& part, int32_t file);
   absl::Status ChooseWindow();
   void Report(int64_t bytes);
 

@@ -39,6 +39,34 @@ int64_t BytesOf(const std::vector<T>& values) {
   return static_cast<int64_t>(values.size() * sizeof(T));
 }
 
+// Takes out what is no row (IndexedBlock.bad_bytes), but for line ends: lines keep their numbers.
+void CutOut(const google::protobuf::RepeatedField<int64_t>& bad, std::vector<char>* bytes) {
+  if (bad.empty()) return;
+  char* const all = bytes->data();
+  char* to = all + bad[0];
+  for (int i = 0; i + 1 < bad.size(); i += 2) {
+    const int64_t end = bad[i] + bad[i + 1];
+    to = std::copy_if(all + bad[i], all + end, to, [](char c) { return c == '\n'; });
+    const int64_t next = i + 2 < bad.size() ? bad[i + 2] : static_cast<int64_t>(bytes->size());
+    to = std::copy(all + end, all + next, to);
+  }
+  bytes->resize(static_cast<size_t>(to - all));
+}
+
+// Whether they are ranges of the block's bytes, one behind the other.
+bool FitBadBytes(const proto::IndexedBlock& block) {
+  int64_t end = 0;
+  for (int i = 0; i < block.bad_bytes_size(); i += 2) {
+    if (i + 1 == block.bad_bytes_size()) return false;
+    const int64_t begin = block.bad_bytes(i), bytes = block.bad_bytes(i + 1);
+    if (begin < end || bytes < 0 || begin > block.bytes() || bytes > block.bytes() - begin) {
+      return false;
+    }
+    end = begin + bytes;
+  }
+  return true;
+}
+
 // The block as the format reads it: its group, or its bytes.
 absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::IndexedBlock& block) {
   const std::string& path = data.path(block);
@@ -94,6 +122,7 @@ absl::StatusOr<FileBlock> ReadBytes(const StreamedSpec& data, const proto::Index
   StreamHash hash;
   hash.Update(absl::string_view(bytes.data(), bytes.size()));
   if (hash.Finish() != block.hash()) return altered();
+  CutOut(block.bad_bytes(), &bytes);
   if (const std::string& beside = data.beside[static_cast<size_t>(block.file())]; !beside.empty()) {
     const int64_t first = block.line() - 1, all = static_cast<int64_t>(beside.size());
     if (first < 0 || first > all || block.rows() > all - first) return changed();
@@ -308,7 +337,7 @@ absl::StatusOr<std::shared_ptr<const StreamedSpec>> MakeStreamedSpec(
     fits = fits && block.file() >= 0 && block.file() < files && block.offset() >= 0 &&
            block.bytes() >= 0 && block.group() >= 0 && block.group_row() >= 0 &&
            block.rows() >= 0 && block.rows() < (int64_t{1} << 32) && block.training() >= 0 &&
-           block.validation() >= 0 && block.test() >= 0;
+           block.validation() >= 0 && block.test() >= 0 && FitBadBytes(block);
   }
   const bool is_text = !FormatOf(spec).has_rows();
   fits = fits && (is_text ? FitText(*index) : FitCarried(spec, *index));

@@ -35,6 +35,7 @@ runner::JobResult FullResult() {
   r.job = "all";
   r.steps = 10;
   r.examples = 30;
+  r.bad_rows = 1;
   r.train_seconds = 1.5;
   r.evaluate_seconds = 0.25;
   r.final_loss = 0.5;
