@@ -25,7 +25,9 @@
 #include "runtime/data/dataset_options.h"
 #include "runtime/data/file_list.h"
 #include "runtime/data/load_dataset.h"
+#include "runtime/data/names.h"
 #include "runtime/data/stream/index_file.h"
+#include "runtime/data/utf8.h"
 
 namespace coxswain {
 uint64_t NextStrategyNumber() {
@@ -54,6 +56,12 @@ absl::Status CheckStrategy(const VariableInfo& info, uint64_t strategy) {
   return absl::InvalidArgumentError(absl::StrCat(info.table ? "table '" : "variable '", info.name,
                                                  "' belongs to ", StrategyName(info.owner),
                                                  ", it was given to ", StrategyName(strategy)));
+}
+
+absl::Status CheckName(absl::string_view what, const std::string& name) {
+  if (data::IsUtf8(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": wanted a name in UTF-8, found ", data::Quoted(name)));
 }
 
 ParameterServerStrategy::ParameterServerStrategy(Cluster cluster, Options options)
@@ -239,6 +247,11 @@ absl::StatusOr<RemoteFunction> ParameterServerStrategy::State::Finish(
     sources.push_back(std::move(source));
   }
   ASSIGN_OR_RETURN(graph::Function function, builder.state_->graph.Finish());
+  RETURN_IF_ERROR(CheckName("function", function.name));
+  for (const auto& argument : function.arguments) {
+    RETURN_IF_ERROR(CheckName("argument", argument.name));
+  }
+  for (const auto& result : function.results) RETURN_IF_ERROR(CheckName("result", result.name));
   if (function.results.empty() && function.targets.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("function '", function.name, "' has no effect: wanted a Result, or an update ",

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "coordinator/api/per_worker_dataset_state.h"
 #include "coordinator/api/variable_info.h"
 #include "coxswain/strategy.h"
@@ -19,6 +21,8 @@ namespace coxswain {
 
 // How messages call it.
 std::string StrategyName(uint64_t number);
+// Messages cannot name what is not UTF-8. Errors: InvalidArgument, with `what` it is.
+absl::Status CheckName(absl::string_view what, const std::string& name);
 // Unique in this process.
 uint64_t NextStrategyNumber();
 

@@ -114,6 +114,7 @@ absl::Status CompleteOptimizer(const std::string& name,
 absl::StatusOr<std::shared_ptr<const VariableInfo>> ParameterServerStrategy::State::Create(
     std::shared_ptr<VariableInfo> info, const proto::InitializerSpec& initializer, int64_t shards) {
   RETURN_IF_ERROR(CheckConsistency(options.consistency));
+  RETURN_IF_ERROR(CheckName(info->table ? "table" : "variable", info->name));
   Catalog* const catalog = cluster.catalog();
   RETURN_IF_ERROR(catalog->TakeName(info->name, StrategyName(number)));
   info->owner = number;

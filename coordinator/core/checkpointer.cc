@@ -53,6 +53,7 @@ struct Checkpointer::Run {
   std::vector<DoneFn> done;
   absl::Duration start;
   int left = 0;
+  bool again = false;                 // room was made for it
   bool asked = false;                 // the PS, to save
   std::set<std::string> saving;       // PS that have not answered
   std::vector<PsShards> last;         // still to be asked for
@@ -133,8 +134,9 @@ void Checkpointer::AwaitIdle(DoneFn done) {
   (waiting_.empty() ? run_->done : waiting_).push_back(std::move(done));
 }
 
-void Checkpointer::Start(std::vector<DoneFn> done) {
+void Checkpointer::Start(std::vector<DoneFn> done, bool again) {
   auto run = std::make_shared<Run>();
+  run->again = again;
   run->done = std::move(done);
   run->manifest.number = next_number_++;
   run->path = PathOf(run->manifest.number);
@@ -246,6 +248,39 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
 }
 
 void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) {
+  if (absl::IsResourceExhausted(status) && !run->manifest_begun && !run->again) {
+    MakeRoom(run, std::move(status));
+  } else {
+    End(run, std::move(status));
+  }
+}
+
+// A new checkpoint is worth more than an old one, of which there is none too many but for `keep`.
+void Checkpointer::MakeRoom(const std::shared_ptr<Run>& run, absl::Status status) {
+  auto removed = std::make_shared<bool>(false);
+  OnPool(
+      [files = env_->files(), directory = options_.directory, path = run->temporary,
+       removed]() -> absl::Status {
+        RETURN_IF_ERROR(files->RemoveAll(path));
+        ASSIGN_OR_RETURN(*removed, checkpoint::RemoveOldest(files, directory));
+        return absl::OkStatus();
+      },
+      [this, run, removed, status = std::move(status)](const absl::Status& made) {
+        if (run_ != run) return;  // it was given up
+        if (!made.ok() || !*removed) {
+          End(run, status);
+          return;
+        }
+        LogWarning("checkpoint ", run->manifest.number, " has no room, so the oldest one goes, ",
+                   "whatever is to be kept: ", status.message());
+        run_ = nullptr;
+        std::vector<DoneFn> done = std::move(run->done);
+        for (DoneFn& d : std::exchange(waiting_, {})) done.push_back(std::move(d));
+        Start(std::move(done), /*again=*/true);
+      });
+}
+
+void Checkpointer::End(const std::shared_ptr<Run>& run, absl::Status status) {
   run_ = nullptr;
   if (status.ok()) {
     ++stats_.written;

@@ -116,7 +116,8 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
 
   std::string PathOf(uint64_t number) const;
 
-  void Start(std::vector<DoneFn> done);
+  // `again`: room was made for it.
+  void Start(std::vector<DoneFn> done, bool again = false);
   void Save(const std::shared_ptr<Run>& run);
   void AskToSave(const std::shared_ptr<Run>& run, const std::vector<PsShards>& of_ps);
   void OneSaved(const std::shared_ptr<Run>& run);
@@ -127,6 +128,9 @@ class Checkpointer : public std::enable_shared_from_this<Checkpointer> {
   // Removes the files of a failed checkpoint; on a full disk also unfinished ones of earlier
   // sessions.
   void RemoveFilesOf(const Run& run, bool disk_full);
+  // Where the disk is full, Finish makes room and tries again, once; else it ends.
+  void MakeRoom(const std::shared_ptr<Run>& run, absl::Status status);
+  void End(const std::shared_ptr<Run>& run, absl::Status status);
   // Runs `work` on the pool, then `then` on the loop with its result.
   void OnPool(std::function<absl::Status()> work, std::function<void(absl::Status)> then);
 

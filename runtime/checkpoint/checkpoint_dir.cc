@@ -204,6 +204,16 @@ absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(env::FileSystem* files,
   return *std::move(chosen.good);
 }
 
+absl::StatusOr<bool> RemoveOldest(env::FileSystem* files, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, ListCheckpoints(files, directory));
+  const auto good = std::count_if(entries.begin(), entries.end(), [&](const auto& entry) {
+    return entry.manifest.ok() && CheckSizes(files, entry.path, *entry.manifest).ok();
+  });
+  if (good < 2) return false;
+  RETURN_IF_ERROR(PruneCheckpoints(files, directory, static_cast<int>(good) - 1));
+  return true;
+}
+
 absl::Status PruneCheckpoints(env::FileSystem* files, const std::string& directory, int keep,
                               uint64_t known_good) {
   auto names = files->List(directory);

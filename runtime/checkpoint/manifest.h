@@ -177,5 +177,8 @@ absl::StatusOr<CheckpointEntry> NewestGoodCheckpoint(env::FileSystem* files,
 // written, is not verified again. Must not be called on a loop.
 absl::Status PruneCheckpoints(env::FileSystem* files, const std::string& directory, int keep,
                               uint64_t known_good = 0);
+// The same, of all checkpoints but the oldest of those that are good. False: fewer than two are,
+// and none was removed.
+absl::StatusOr<bool> RemoveOldest(env::FileSystem* files, const std::string& directory);
 
 }  // namespace coxswain::checkpoint

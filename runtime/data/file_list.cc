@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/message.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/file_error.h"
@@ -218,6 +219,33 @@ absl::Status Expand(const std::string& mark,
   return absl::OkStatus();
 }
 
+// Messages between tasks cannot have other texts.
+absl::Status CheckTexts(const google::protobuf::Message& message) {
+  const google::protobuf::Reflection& fields = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> there;
+  fields.ListFields(message, &there);
+  for (const google::protobuf::FieldDescriptor* field : there) {
+    const int count = field->is_repeated() ? fields.FieldSize(message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      if (field->type() == google::protobuf::FieldDescriptor::TYPE_MESSAGE) {
+        RETURN_IF_ERROR(CheckTexts(field->is_repeated()
+                                       ? fields.GetRepeatedMessage(message, field, i)
+                                       : fields.GetMessage(message, field)));
+        continue;
+      }
+      if (field->type() != google::protobuf::FieldDescriptor::TYPE_STRING) continue;
+      std::string own;
+      const std::string& text = field->is_repeated()
+                                    ? fields.GetRepeatedStringReference(message, field, i, &own)
+                                    : fields.GetStringReference(message, field, &own);
+      if (IsUtf8(text)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(field->name(), ": wanted text in UTF-8, found ", Quoted(text)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path) {
@@ -228,12 +256,7 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path) {
 absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec) {
   RETURN_IF_ERROR(Expand(spec.follow_end(), spec.mutable_paths()));
   RETURN_IF_ERROR(Expand("", spec.mutable_split()->mutable_test_paths()));
-  // Messages between tasks cannot name others.
-  for (const std::string* path : FilesOf(&spec)) {
-    if (IsUtf8(*path)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("wanted the path of a file in UTF-8, found ", Quoted(*path)));
-  }
+  RETURN_IF_ERROR(CheckTexts(spec));
   return spec;
 }
 

@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<std::string>> ListFiles(const std::string& path);
 // The spec with the files in place of its paths. Done by the one that all others get the spec from:
 // a file that comes into a directory meanwhile must not be in the data of some of them. Directories
 // that are passed over are logged. Errors: those of ListFiles; InvalidArgument for a file that is
-// there twice, under whatever name, and for any path in the spec that is not UTF-8.
+// there twice, under whatever name, and for any text in the spec that is not UTF-8.
 absl::StatusOr<proto::DatasetSpec> WithFiles(proto::DatasetSpec spec);
 
 // Errors: InvalidArgument for a test file that is a training file, under whatever name. Paths that

@@ -19,6 +19,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/tiny_disk.h"
 
 namespace coxswain {
 namespace {
@@ -218,6 +219,38 @@ TEST_CASE("a damaged checkpoint is named and the one before is used", "[checkpoi
   damage(1);
   CHECK(checkpoints.Find().code() == absl::StatusCode::kDataLoss);
   CHECK_FALSE(checkpoints.found());
+}
+
+TEST_CASE("a disk with room for fewer checkpoints than are to be kept has the newest ones",
+          "[checkpoint]") {
+  const DataFiles dir;
+  const TinyDisk disk(dir.Path("checkpoints"), "1m");
+  if (!disk.mounted()) return;
+  const Cluster cluster = MustStart(2, 1);
+  CheckpointManager checkpoints(In(dir));  // it keeps ten
+  ParameterServerStrategy strategy(cluster);
+  const Variable large =
+      Must(strategy.CreateVariable("large", {.shape = Shape{75'000}}));  // 0.3 MB
+  Must(checkpoints.Start(cluster));
+  for (int i = 1; i <= 8; ++i) {
+    Must(strategy.Assign(large, Tensor::Zeros(DType::kF32, Shape{75'000})));
+    Must(checkpoints.Save());
+  }
+  CHECK(cluster.Stats().checkpoints.failed == 0);
+  CHECK(cluster.Stats().checkpoints.written == 8);
+  const auto entries =
+      Must(checkpoint::ListCheckpoints(env::NewRealFileSystem().get(), dir.Path("checkpoints")));
+  REQUIRE(entries.size() >= 2);
+  CHECK(entries.size() < 8);
+  for (const auto& entry : entries) CHECK(entry.manifest.ok());
+  CHECK(entries[0].number > entries[1].number);
+  CHECK(entries[0].number >= 8);
+  // Without any room the last good one stays.
+  disk.Fill();
+  CHECK(absl::IsResourceExhausted(checkpoints.Save()));
+  CheckpointManager later(In(dir));
+  Must(later.Find());
+  CHECK(later.found());
 }
 
 TEST_CASE("a checkpoint that fails is told, and is not tried again for each closure",

@@ -44,6 +44,31 @@ CoordinatorOptions With(ErrorPolicy policy) {
   return options;
 }
 
+TEST_CASE("names that are not UTF-8 are refused at once", "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const std::string bad = "M\xfcller";
+  const auto refused = [](const absl::Status& status) {
+    return absl::IsInvalidArgument(status) &&
+           absl::StrContains(status.message(), "wanted a name in UTF-8, found ");
+  };
+  CHECK(refused(strategy.CreateVariable(bad, {.shape = Shape{1}}).status()));
+  CHECK(refused(strategy.CreateTable(bad, {.rows = 2, .dim = 1}).status()));
+  CHECK(refused(strategy.CreateMean(bad).status()));
+  const auto define = [&](const std::string& name, const std::string& argument,
+                          const std::string& result) {
+    return strategy
+        .Define(name,
+                [&](FunctionBuilder& f) {
+                  f.Result(result, f.Argument(argument, DType::kF32, Shape{1}));
+                })
+        .status();
+  };
+  CHECK(refused(define(bad, "x", "y")));
+  CHECK(refused(define("f", bad, "y")));
+  CHECK(refused(define("f", "x", bad)));
+  CHECK(define("f", "x", "M\xc3\xbcller").ok());
+}
+
 TEST_CASE("a function without what builds it is an error, and so is a column without a data set",
           "[api]") {
   ParameterServerStrategy strategy(MustStart(1, 1));

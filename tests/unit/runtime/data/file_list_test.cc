@@ -243,18 +243,25 @@ void FillPaths(google::protobuf::Message* message, std::set<std::string>* filled
   }
 }
 
-TEST_CASE("file list: a path that is not UTF-8 is refused, as messages cannot name it") {
+TEST_CASE("file list: paths and names that are not UTF-8 are refused") {
   const DataFiles files;
   proto::DatasetSpec spec;
   spec.add_paths(files.Write("M\xfcller.csv", "x\n1\n"));
   const absl::Status refused = WithFiles(spec).status();
   CHECK(absl::IsInvalidArgument(refused));
-  CHECK(absl::StrContains(refused.message(), "wanted the path of a file in UTF-8, found "));
+  CHECK(absl::StrContains(refused.message(), "paths: wanted text in UTF-8, found "));
   CHECK(absl::StrContains(refused.message(), "M\\374ller.csv"));
   spec.set_paths(0, files.Write("M\xc3\xbcller.csv", "x\n1\n"));
   CHECK(WithFiles(spec).ok());
-  spec.add_features()->set_vocabulary_file("M\xfcller.txt");
-  CHECK(absl::IsInvalidArgument(WithFiles(spec).status()));
+  const std::string bad = "M\xfcller";
+  const auto refuses = [&spec](const std::function<void(proto::FeatureSpec*)>& set) {
+    proto::DatasetSpec other = spec;
+    set(other.add_features());
+    return absl::IsInvalidArgument(WithFiles(other).status());
+  };
+  CHECK(refuses([&](proto::FeatureSpec* f) { f->set_vocabulary_file(bad); }));
+  CHECK(refuses([&](proto::FeatureSpec* f) { f->set_name(bad); }));
+  CHECK(refuses([&](proto::FeatureSpec* f) { f->add_vocabulary(bad); }));
 }
 
 TEST_CASE("file list: whatever a spec names is among the files that a daemon's root bounds") {
