@@ -59,6 +59,7 @@ absl::Status CheckStrategy(const VariableInfo& info, uint64_t strategy) {
 }
 
 absl::Status CheckName(absl::string_view what, const std::string& name) {
+  if (name.empty()) return absl::InvalidArgumentError(absl::StrCat(what, ": wanted a name"));
   if (data::IsUtf8(name)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(what, ": wanted a name in UTF-8, found ", data::Quoted(name)));

@@ -49,6 +49,15 @@ absl::StatusOr<core::Controller::IdsRead> ReadPlaces(const Cluster& cluster,
       RowsOf(cluster, info));
 }
 
+// A loop that asks for none would see none, and end.
+absl::Status CheckReadsIds(const VariableInfo& info, int64_t count) {
+  if (info.hash() && count > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      info.hash() ? absl::StrCat("table '", info.name, "': wanted one id or more, found ", count)
+                  : absl::StrCat("variable '", info.name, "' is no hash table: wanted one to read ",
+                                 "ids from"));
+}
+
 absl::Status NoWhole(const VariableInfo& info) {
   return absl::InvalidArgumentError(
       absl::StrCat("table '", info.name, "' is a hash table: it is read and written by ids"));
@@ -92,6 +101,7 @@ absl::Status ParameterServerStrategy::WriteShard(const VariableInfo& info, int s
 absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::ReadIds(
     const VariableInfo& info, int shard, int64_t begin, int64_t count, Values values) {
   RETURN_IF_ERROR(state_->CheckShard(info, shard));
+  RETURN_IF_ERROR(CheckReadsIds(info, count));
   ASSIGN_OR_RETURN(core::Controller::IdsRead read,
                    ReadPlaces(state_->cluster, info, shard, begin, count, values));
   return IdsAndRows{std::move(read.ids), std::move(read.rows), read.next};
@@ -105,6 +115,7 @@ absl::StatusOr<ParameterServerStrategy::IdsAndRows> ParameterServerStrategy::Rea
         absl::StrCat("variable '", table.name(), "': all of its ids have been read"));
   }
   RETURN_IF_ERROR(state_->CheckShard(table.info(), cursor->shard));
+  RETURN_IF_ERROR(CheckReadsIds(table.info(), count));
   ASSIGN_OR_RETURN(
       core::Controller::IdsRead read,
       ReadPlaces(state_->cluster, table.info(), cursor->shard, cursor->place, count, values));

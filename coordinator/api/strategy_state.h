@@ -21,7 +21,8 @@ namespace coxswain {
 
 // How messages call it.
 std::string StrategyName(uint64_t number);
-// Messages cannot name what is not UTF-8. Errors: InvalidArgument, with `what` it is.
+// Checkpoints cannot name what has no name, messages what is not UTF-8. Errors: InvalidArgument,
+// with `what` it is.
 absl::Status CheckName(absl::string_view what, const std::string& name);
 // Unique in this process.
 uint64_t NextStrategyNumber();

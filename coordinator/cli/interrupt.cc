@@ -72,6 +72,7 @@ void WaitForSignals() {
     if (before == 0 && Call(&g_interrupt)) continue;
     absl::MutexLock lock(&g_mu);
     if (before == 0 && g_resume != nullptr) _exit(TellToResume(*g_resume));
+    if (before == 0) std::fprintf(stderr, "interrupted\n");
     // Nobody to ask, or asked before: the user means it.
     _exit(kExitInterrupted);
   }

@@ -1,5 +1,4 @@
 // `coxswain train`.
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -48,7 +47,6 @@
 #include "runtime/checkpoint/checkpoint_lock.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/config/yaml_reader.h"
-#include "runtime/data/store_calls.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::cli {
@@ -568,16 +566,12 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   metrics.Follow(&events);
   runner::JobRunner runner(cluster, job, std::move(events), checkpoints.get());
   runner.InitFrom({flags.init_from, *names, flags.init_slots != "none"});
-  std::atomic<bool> trains = false;
-  InterruptScope interrupts([&runner, &trains] {
-    runner.Interrupt();
-    if (!trains) data::EndStoreCalls();  // what runs in training is done first
-  });
   RETURN_IF_ERROR(AsUsersMistake(runner.Prepare()));
   metrics.Follow(runner.tracker());
   NoteTestPart(job);
   RETURN_IF_ERROR(CheckHeldOut(flags, given, runner));
-  trains = true;
+  // Before, there is nothing to lose: a signal ends the process, however long its data takes to read.
+  InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(flags, &runner)));
   if (checkpoints != nullptr) {
     const std::string& directory = checkpoints->options().directory;

@@ -8,10 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/controller.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/not_finite.h"
 #include "runtime/base/status.h"
 
 namespace coxswain::core {
 namespace {
+
+constexpr absl::Duration kSaveAgain = absl::Seconds(1);
 
 // Of a PS that may be the only one for which the files are not there.
 bool IsUnreadable(const absl::Status& status) {
@@ -104,6 +107,13 @@ void Controller::SaveBeforeEnd() {
     // A PS was lost: they wait until its shards are back, see ResumeDispatch.
     const bool again = absl::IsUnavailable(saved.status()) && !recovery_.running();
     if (again && life_.failed().ok()) return;
+    // A disk that is full may have room soon. They end by themselves when they have waited long.
+    if (!saved.ok() && life_.failed().ok() && !life_.ending() && !GetNotFinite(saved.status())) {
+      loop_.PostAfter(kSaveAgain, [this] {
+        if (!recovery_.ending().empty()) SaveBeforeEnd();
+      });
+      return;
+    }
     const bool all = options_.recovery.on_ps_loss == PsLossPolicy::kRollback;
     const std::set<int> go = all ? recovery_.ending() : asked;  // a copy: it changes in the loop
     for (int ps : go) {

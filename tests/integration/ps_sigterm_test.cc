@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "absl/time/clock.h"
 #include "coxswain/checkpoint.h"
@@ -9,6 +10,7 @@
 #include "tests/integration/jobs.h"
 #include "tests/testing/fake_tasks.h"
 #include "tests/testing/paths.h"
+#include "tests/testing/tiny_disk.h"
 
 namespace coxswain {
 namespace {
@@ -64,6 +66,33 @@ TEST_CASE("a parameter server that gets SIGTERM goes once a checkpoint has what 
   const ClusterStats stats = with.cluster.Stats();
   CHECK(stats.checkpoints.written == 2);
   CHECK(stats.failures.ps_lost == 2);
+  CHECK(stats.failures.closures_rerun == 0);
+}
+
+TEST_CASE("a parameter server that gets SIGTERM while the disk is full for a time is saved, too",
+          "[sigterm]") {
+  const DataFiles files;
+  const TinyDisk disk(files.Path("checkpoints"), "1m");
+  if (!disk.mounted()) return;
+  Daemons daemons(files, 2, 1);
+  const Cluster cluster = Connect(daemons, Patient());
+  CountingJob job{cluster};
+  CheckpointManager manager{NotByTime(files)};
+  Must(manager.Start(cluster));
+  job.Schedule(500);
+  Must(job.coordinator().Join());
+  disk.Fill();
+  daemons.ps(1).Kill(SIGTERM);
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (cluster.Stats().checkpoints.failed == 0) REQUIRE(absl::Now() < deadline);
+  std::filesystem::remove(files.Path("checkpoints/filler"));
+  CHECK(daemons.ps(1).Wait().code == 0);
+  daemons.RestartPs(1);
+  job.Schedule(100);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+  const ClusterStats stats = cluster.Stats();
+  CHECK(stats.checkpoints.written == 1);
   CHECK(stats.failures.closures_rerun == 0);
 }
 

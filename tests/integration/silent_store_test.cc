@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/net/unique_fd.h"
@@ -67,6 +68,31 @@ TEST_CASE("a store that says nothing is told, and the first signal ends the wait
   const auto result = predict.Wait();
   CAPTURE(result.out, result.err);
   CHECK(result.code == 130);
+}
+
+TEST_CASE("the first signal ends a job at once that still reads its data", "[s3]") {
+  if (!HasArrow()) return;
+  const DataFiles files;
+  const std::string job = WriteMatrixFactorization(files);
+  for (const bool resumes : {false, true}) {
+    const SilentStore store;
+    std::vector<std::string> command = {"train",
+                                        job,
+                                        "--local",
+                                        "1x1",
+                                        "--set",
+                                        "dataset.path=s3://b/rows.csv",
+                                        "--checkpoint-dir",
+                                        files.Path("checkpoints")};
+    if (resumes) command.push_back("--resume");
+    Process train(CoxswainCommand(command), store.environment());
+    REQUIRE(store.IsAsked());
+    train.Kill(SIGTERM);
+    const auto result = train.Wait();
+    CAPTURE(resumes, result.out, result.err);
+    CHECK(result.code == (resumes ? 75 : 130));
+    CHECK_THAT(result.err, Contains(resumes ? "interrupted; resume with" : "interrupted"));
+  }
 }
 
 TEST_CASE("a store that fails again and again is not the user's mistake, whatever asks it",

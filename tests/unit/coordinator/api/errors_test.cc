@@ -44,7 +44,7 @@ CoordinatorOptions With(ErrorPolicy policy) {
   return options;
 }
 
-TEST_CASE("names that are not UTF-8 are refused at once", "[api]") {
+TEST_CASE("no names, and names that are not UTF-8, are refused at once", "[api]") {
   ParameterServerStrategy strategy(MustStart(1, 1));
   const std::string bad = "M\xfcller";
   const auto refused = [](const absl::Status& status) {
@@ -54,6 +54,8 @@ TEST_CASE("names that are not UTF-8 are refused at once", "[api]") {
   CHECK(refused(strategy.CreateVariable(bad, {.shape = Shape{1}}).status()));
   CHECK(refused(strategy.CreateTable(bad, {.rows = 2, .dim = 1}).status()));
   CHECK(refused(strategy.CreateMean(bad).status()));
+  CHECK(absl::IsInvalidArgument(strategy.CreateVariable("", {.shape = Shape{1}}).status()));
+  CHECK(absl::IsInvalidArgument(strategy.CreateTable("", {.rows = 2, .dim = 1}).status()));
   const auto define = [&](const std::string& name, const std::string& argument,
                           const std::string& result) {
     return strategy
