@@ -231,13 +231,14 @@ class RealFileSystem final : public FileSystem {
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kNewFile);
     if (fd < 0) return SystemError(errno, "create", path);
     return std::unique_ptr<WritableFile>(new PosixFile(fd, path));
   }
 
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateLarge(const std::string& path) override {
-    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_DIRECT, 0644);
+    const int fd =
+        open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_DIRECT, kNewFile);
     if (fd < 0 && errno == EINVAL) return Create(path);  // this file system has no such thing
     if (fd < 0) return SystemError(errno, "create", path);
     return std::unique_ptr<WritableFile>(new DirectFile(fd, path));

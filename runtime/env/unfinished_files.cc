@@ -98,7 +98,7 @@ absl::StatusOr<UnfinishedFile> UnfinishedFile::Beside(const std::string& path) {
   int fd = -1;
   for (int tries = 0; fd < 0 && tries < kTriesOfNames; ++tries) {
     name = UnfinishedName(path, getpid(), ++last);
-    fd = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    fd = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFile);
     if (fd < 0 && errno != EEXIST) break;
     if (fd >= 0 && !IsMine(fd)) close(std::exchange(fd, -1));
   }

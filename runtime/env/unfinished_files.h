@@ -13,6 +13,10 @@
 
 namespace coxswain::env {
 
+// The mode of files that this program makes: whoever may read and write them is for the umask to
+// say, as where a group shares checkpoints.
+inline constexpr mode_t kNewFile = 0666;
+
 // The name.
 std::string UnfinishedName(const std::string& path, pid_t process, uint64_t n);
 

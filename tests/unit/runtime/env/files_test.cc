@@ -320,6 +320,26 @@ TEST_CASE("space that a disk has not got is refused, and what it has is left to 
   close(fd);
 }
 
+TEST_CASE("whether a group may write new files is for the umask to say", "[env]") {
+  const auto files = NewRealFileSystem();
+  const DataFiles dir;
+  const mode_t before = umask(002);
+  const auto mode = [&](const char* name) {
+    struct stat info {};
+    REQUIRE(stat(dir.Path(name).c_str(), &info) == 0);
+    return info.st_mode & 0777;
+  };
+  const bool made = files->Create(dir.Path("a")).ok() && files->CreateLarge(dir.Path("b")).ok() &&
+                    files->WriteAtomically(dir.Path("c"), "text").ok();
+  umask(022);
+  const bool private_too = files->Create(dir.Path("d")).ok();
+  umask(before);
+  REQUIRE(made);
+  REQUIRE(private_too);
+  for (const char* name : {"a", "b", "c"}) CHECK(mode(name) == 0664);
+  CHECK(mode("d") == 0644);
+}
+
 TEST_CASE("a file may be written in pieces, synced and closed", "[env]") {
   const auto files = NewRealFileSystem();
   const DataFiles dir;
