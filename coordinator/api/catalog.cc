@@ -92,7 +92,7 @@ std::vector<DatasetId> Catalog::TakeUnclaimed() {
 absl::Status Catalog::TakeName(const std::string& name, const std::string& owner) {
   absl::MutexLock lock(&mu_);
   const auto resumed = in_layout_.find(name);
-  if (resumed != in_layout_.end() && resumed->second != owner) {
+  if (resumed != in_layout_.end() && resumed->second != owner && !shared_layout_) {
     return absl::FailedPreconditionError(
         absl::StrCat("variable '", name, "' is in the checkpoint that ", resumed->second,
                      " goes on from; it is created with that one, not with ", owner));
@@ -129,6 +129,10 @@ absl::Status Catalog::CheckData(const checkpoint::Manifest& manifest) const {
 
 absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std::string& owner) {
   absl::MutexLock lock(&mu_);
+  if (layout_of_ == std::pair(manifest.epoch, manifest.number)) {
+    shared_layout_ = true;
+    return absl::OkStatus();
+  }
   if (!placed_.empty()) {
     return absl::FailedPreconditionError(
         "a checkpoint's layout must be chosen before the cluster's first variable is created");
@@ -147,6 +151,7 @@ absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std
     placed_.push_back({id, core::LoadOf(saved), -1});
     next_shard_ = std::max<ShardId>(next_shard_, id + 1);
   }
+  layout_of_ = std::pair(manifest.epoch, manifest.number);
   core::PlaceShards(all_ps_, &placed_);
   for (const core::PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
   PlaceBeside(manifest);

@@ -167,7 +167,9 @@ absl::Status CheckpointManager::Restore(ParameterServerStrategy* strategy,
   checkpoint::Manifest manifest = state_->manifest;
   RETURN_IF_ERROR(Annotate(Rename(renamed, &manifest), state_->path));
   RETURN_IF_ERROR(strategy->UseLayout(manifest));
-  strategy->cluster().controller()->Resume(std::move(manifest), state_->path);
+  if (!strategy->cluster().catalog()->shares_layout()) {
+    strategy->cluster().controller()->Resume(std::move(manifest), state_->path);
+  }
   state_->restored = state_->manifest.number;
   return absl::OkStatus();
 }
@@ -177,7 +179,13 @@ absl::StatusOr<std::vector<RemoteValue>> CheckpointManager::RunPending(
   return RunPendingBy(coordinator, [&functions](const checkpoint::CheckpointClosure& closure) {
     const RemoteFunction* function = nullptr;
     for (const RemoteFunction& f : functions) {
-      if (f.name() == closure.function) function = &f;
+      if (f.name() != closure.function) continue;
+      if (function != nullptr) {
+        return absl::StatusOr<const RemoteFunction*>(absl::InvalidArgumentError(
+            absl::StrCat("two functions are called '", closure.function, "', and closure ",
+                         closure.id, " may be of either: wanted functions of different names")));
+      }
+      function = &f;
     }
     return absl::StatusOr<const RemoteFunction*>(function);
   });

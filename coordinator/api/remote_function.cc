@@ -25,6 +25,11 @@ absl::Status RemoteFunction::CheckCall(const Ticket& ticket,
         who(), " reads column '", state_->column, "' of its data set: wanted a ticket for ",
         "examples (PerWorkerDataset::NextTicket), found none"));
   }
+  if (ticket.part != Part::kTraining && ticket.part != Part::kValidation &&
+      ticket.part != Part::kTest) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        who(), ": the ticket is of part ", static_cast<int>(ticket.part), ", wanted 0, 1 or 2"));
+  }
   if (arguments.size() != state_->arguments.size()) {
     return absl::InvalidArgumentError(absl::StrCat(who(), ": wanted ", state_->arguments.size(),
                                                    " arguments, found ", arguments.size()));

@@ -102,13 +102,16 @@ InitializerSpec Zeros() { return Initializer("zeros"); }
 
 InitializerSpec Ones() { return Initializer("ones"); }
 
+// In the message, 0 is what was not said.
 InitializerSpec NormalInit(double stddev, uint64_t seed) {
+  if (stddev == 0) return Zeros();
   proto::InitializerSpec initializer = Initializer("normal", seed);
   initializer.set_stddev(stddev);
   return initializer;
 }
 
 InitializerSpec UniformInit(double low, double high, uint64_t seed) {
+  if (low == 0 && high == 0) return Zeros();
   proto::InitializerSpec initializer = Initializer("uniform", seed);
   initializer.set_low(low);
   initializer.set_high(high);

@@ -136,7 +136,8 @@ absl::StatusOr<Initializer> Initializer::Create(const proto::InitializerSpec& sp
 
 template <typename T>
 void Initializer::FillRow(int64_t row, absl::Span<T> out) const {
-  if (row >= zero_from_) {
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();  // an id may be that, too
+  if (zero_from_ != kNone && row >= zero_from_) {
     std::fill(out.begin(), out.end(), T{});
     return;
   }

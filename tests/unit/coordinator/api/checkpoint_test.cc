@@ -118,6 +118,9 @@ TEST_CASE("a checkpoint while closures run is gone on from, each step applied on
     ClusterCoordinator coordinator(program.strategy);
     CHECK(checkpoints.RunPending(&coordinator, {}).status().code() ==
           (manifest.closures.empty() ? absl::StatusCode::kOk : absl::StatusCode::kNotFound));
+    // Of two with one name nobody knows which one a closure is of.
+    CHECK(checkpoints.RunPending(&coordinator, {program.step, program.step}).status().code() ==
+          (manifest.closures.empty() ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument));
     const auto pending = Must(checkpoints.RunPending(&coordinator, {program.step}));
     CHECK(pending.size() == manifest.closures.size());
     Must(coordinator.Join());
@@ -416,6 +419,35 @@ TEST_CASE("two jobs do not write into one directory of checkpoints", "[checkpoin
   CheckpointManager third(options);
   Must(third.Lock("", absl::ZeroDuration()));
   Must(third.Lock("", absl::ZeroDuration()));  // it has it
+}
+
+TEST_CASE("two strategies of a cluster go on from one checkpoint", "[checkpoint]") {
+  const DataFiles dir;
+  const auto make = [](ParameterServerStrategy* strategy, const char* name) {
+    return Must(strategy->CreateVariable(name, {.shape = Shape{2}}));
+  };
+  {
+    CheckpointManager checkpoints(In(dir));
+    const Cluster cluster = MustStart(2, 1);
+    ParameterServerStrategy first(cluster), second(cluster);
+    Must(first.Assign(make(&first, "a"), Floats({1, 2})));
+    Must(second.Assign(make(&second, "b"), Floats({3, 4})));
+    Must(checkpoints.Start(cluster));
+    Must(checkpoints.Save());
+  }
+  CheckpointManager checkpoints(In(dir));
+  Must(checkpoints.Find());
+  const Cluster cluster = MustStart(1, 1);
+  ParameterServerStrategy first(cluster), second(cluster);
+  Must(checkpoints.Restore(&first));
+  const Variable a = make(&first, "a");
+  Must(checkpoints.Restore(&second));
+  const Variable b = make(&second, "b");
+  CHECK(absl::IsAlreadyExists(second.CreateVariable("a", {.shape = Shape{2}}).status()));
+  Must(checkpoints.Start(cluster));
+  CHECK(ToVector<float>(Must(first.Read(a))) == std::vector<float>{1, 2});
+  CHECK(ToVector<float>(Must(second.Read(b))) == std::vector<float>{3, 4});
+  Must(checkpoints.Save());
 }
 
 TEST_CASE("a directory of checkpoints whose path is not UTF-8 is refused", "[checkpoint]") {

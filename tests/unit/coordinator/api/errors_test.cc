@@ -71,6 +71,17 @@ TEST_CASE("no names, and names that are not UTF-8, are refused at once", "[api]"
   CHECK(define("f", "x", "M\xc3\xbcller").ok());
 }
 
+TEST_CASE("a ticket of a part that no data set has is refused", "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const Variable counter = MakeCounter(&strategy);
+  const RemoteFunction pick = DefinePick(&strategy, counter);
+  Ticket ticket;
+  ticket.part = static_cast<Part>(9);
+  const absl::Status refused = pick.CheckCall(ticket, Id(1));
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(absl::StrContains(refused.message(), "the ticket is of part 9"));
+}
+
 TEST_CASE("a function without what builds it is an error, and so is a column without a data set",
           "[api]") {
   ParameterServerStrategy strategy(MustStart(1, 1));
