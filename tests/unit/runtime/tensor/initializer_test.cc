@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,6 +49,14 @@ Moments MomentsOf(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+TEST_CASE("the row of the largest id begins as others do") {
+  const Initializer init =
+      Initializer::Create(SpecOf("normal"), "v", Shape{kUnknownDim, 4}, DType::kF32).value();
+  std::vector<float> row(4, 0);
+  init.FillRow(std::numeric_limits<int64_t>::max(), absl::MakeSpan(row));
+  CHECK(std::set<float>(row.begin(), row.end()).size() == 4);
+}
 
 TEST_CASE("rows that training does not use begin as zeros, the others as if there were none") {
   for (const char* kind : {"normal", "uniform", "constant", "glorot_uniform"}) {
