@@ -4,8 +4,36 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
 
 namespace coxswain {
+
+namespace {
+
+// Who sets a member that the mode does not use has forgotten the mode.
+absl::Status CheckMode(const Consistency& consistency) {
+  const ConsistencyMode mode = consistency.mode;
+  if (mode > ConsistencyMode::kHybrid) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Consistency::mode: there is no ", static_cast<int>(mode)));
+  }
+  const struct {
+    const char *member, *mode;
+    bool wrong;
+  } kMembers[] = {
+      {"replicas", "kSync", mode != ConsistencyMode::kSync && consistency.replicas != 1},
+      {"backup", "kSync", mode != ConsistencyMode::kSync && consistency.backup != 0},
+      {"group_size", "kHybrid", mode != ConsistencyMode::kHybrid && consistency.group_size != 1},
+  };
+  for (const auto& [member, wanted, wrong] : kMembers) {
+    if (!wrong) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("Consistency::", member, ": only with the mode ", wanted));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status CheckConsistency(const Consistency& consistency) {
   constexpr int64_t kMost = Consistency::kMostReplicas;
@@ -24,6 +52,7 @@ absl::Status CheckConsistency(const Consistency& consistency) {
     return absl::InvalidArgumentError(
         absl::StrCat("Consistency::", member, ": wanted ", least, " to ", most, ", found ", value));
   }
+  RETURN_IF_ERROR(CheckMode(consistency));
   const double factor = consistency.delay_compensation;
   if (!std::isfinite(factor) || factor < 0) {
     return absl::InvalidArgumentError(
