@@ -141,17 +141,14 @@ class CheckpointManager {
   // Variables that the strategy creates from now on have the checkpoint's values. Does nothing when
   // none was found. `renamed`: names that the program has for variables and tables which the
   // checkpoint has under others, program's to checkpoint's: {{"users", "user_table"}}; all else of
-  // them stays, optimizer state too, and checkpoints from now on have the new names. Several
-  // strategies of a cluster may go on from one checkpoint, each creating its own variables; join
-  // their closures before it is written, for RunPending is of one strategy. Errors: those
+  // them stays, optimizer state too, and checkpoints from now on have the new names. Errors: those
   // of ParameterServerStrategy::UseLayout; NotFound for a name that the checkpoint does not have;
   // InvalidArgument where two variables would have one name.
   absl::Status Restore(ParameterServerStrategy* strategy,
                        const std::map<std::string, std::string>& renamed = {});
   // Schedules the closures that the checkpoint lacks, before any other closure. `functions` are
   // found by name. Returns their futures, in the order of manifest().closures.
-  // Errors: NotFound for a function that is not given, InvalidArgument for one whose name another
-  // one has.
+  // Errors: NotFound for a function that is not given, InvalidArgument for two of one name.
   absl::StatusOr<std::vector<RemoteValue>> RunPending(ClusterCoordinator* coordinator,
                                                       const std::vector<RemoteFunction>& functions);
   // Within Coxswain. The same, with the function that is found for each; null: there is none.
