@@ -282,8 +282,8 @@ class GrpcTransport final : public Transport, public AsksForPasses {
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-    // What gRPC calls so is how long one attempt may take. A handshake with TLS is four round trips,
-    // and the daemon's machine may be overloaded.
+    // What gRPC calls so is how long one attempt may take. A handshake with TLS is four round
+    // trips, and the daemon's machine may be overloaded.
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMostOfAttemptMs);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
     return grpc::CreateCustomChannel(address, credentials_, arguments);
