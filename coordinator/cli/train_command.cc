@@ -570,7 +570,7 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   metrics.Follow(runner.tracker());
   NoteTestPart(job);
   RETURN_IF_ERROR(CheckHeldOut(flags, given, runner));
-  // Before, there is nothing to lose: a signal ends the process, however long its data takes to read.
+  // Before, there is nothing to lose: a signal ends the process, however long reading takes.
   InterruptScope interrupts([&runner] { runner.Interrupt(); });
   RETURN_IF_ERROR(CheckModelDirectory(flags, ModelBytes(flags, &runner)));
   if (checkpoints != nullptr) {
