@@ -39,7 +39,7 @@ std::string WriteWithBadRows(const DataFiles& files) {
 
 std::vector<std::string> Training(const std::string& job, const std::string& most,
                                   std::vector<std::string> more) {
-  more.insert(more.begin(), {"train", job, "--quiet", "--count-visits", "--set",
+  more.insert(more.begin(), {"train", job, "--count-visits", "--set",
                              absl::StrCat("dataset.max_bad_rows=", most)});
   return more;
 }
