@@ -94,7 +94,7 @@ TEST_CASE(
     "tables on a disk without room for them twice come back when a parameter server is killed",
     "[disk]") {
   const DataFiles files;
-  const TinyDisk disk(files.Path("disk"), "6m");
+  const TinyDisk disk(files.Path("disk"), "10m");
   if (!disk.mounted()) return;
   const std::string job = WriteTabular(files, kWideDeep);
   const std::string chaos = files.Write("chaos.yaml", R"(seed: 3
@@ -102,7 +102,7 @@ baseline: false
 faults:
   - {task: ps, at_update: [60, 200], restart_delay: 100ms}
 )");
-  // 4.9 MB with what Adagrad accumulates.
+  // 2.4 MB on each with what Adagrad accumulates, which take 4.
   const auto result =
       Run(CoxswainCommand({"train", job, "--local=2x1", "--chaos", chaos, "--checkpoint-dir",
                            files.Path("ck"), "--set", "checkpoint.every_steps=40", "--set", kOnDisk,
