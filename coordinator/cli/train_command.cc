@@ -515,6 +515,9 @@ absl::Status Deliver(const TrainFlags& flags, const Given& given, const runner::
 absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Display* display,
                          bool* resumable) {
   ASSIGN_OR_RETURN(job::JobSpec job, ReadJob(flags.job, flags.overrides));
+  if (flags.resume && !MakeCheckpointOptions(job, flags).directory.empty()) {
+    InterruptedJobResumes(ResumeCommand(flags));
+  }
   ASSIGN_OR_RETURN(const TrainMetrics metrics, TrainMetrics::Listen(flags, job.name));
   job.dataset.set_example_ids(flags.count_visits);
   const auto names = model::NameMap::Parse(flags.init_map);
@@ -526,9 +529,6 @@ absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Di
   ASSIGN_OR_RETURN(given.job_text, config::ReadTextFile(flags.job));
   ASSIGN_OR_RETURN(cluster::ClusterConfig config, ReadWhere(flags.where));
   RETURN_IF_ERROR(CheckOutputs(flags, report.file(), job));
-  if (flags.resume && !MakeCheckpointOptions(job, flags).directory.empty()) {
-    InterruptedJobResumes(ResumeCommand(flags));
-  }
   const std::string daemons = config.ps.empty() ? "" : ClusterIdentity(config);
   ASSIGN_OR_RETURN(const auto checkpoints, OpenCheckpoints(job, flags, daemons));
   ClusterOptions options = MakeClusterOptions(job, flags.where);

@@ -54,8 +54,8 @@ void JoinTablesOf(int64_t epoch, const std::string& version, const std::string& 
   if (now.ok() && now->files() != nullptr && now->files()->version == version) return;
   proto::DatasetSpec kept = *spec;
   if (!model::UseSavedSideTables(inputs, version, &kept).ok()) return;
-  LogInfo("dataset.follow: a joined table was replaced: epoch ", epoch + 1,
-          " goes on with the tables that it began with");
+  LogWarning("dataset.follow: a joined table was replaced: epoch ", epoch + 1,
+             " goes on with the tables that it began with");
   *spec = std::move(kept);
 }
 

@@ -554,7 +554,7 @@ std::string PredictedAfterStop(bool replace) {
   Shop shop;
   shop.Add("1.csv");
   shop.End();
-  const Strings with = {"--local", "1x1", "--set", "train.deterministic=true"};
+  const Strings with = {"--local", "1x1", "--set", "train.closures_in_flight=1"};
   Strings stops = with;
   stops.insert(stops.end(), {"--set", "train.steps=3"});
   const auto stopped = Coxswain(shop.Train(stops));
