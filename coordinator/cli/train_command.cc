@@ -514,10 +514,8 @@ absl::Status Deliver(const TrainFlags& flags, const Given& given, const runner::
 // `*resumable`: the job was interrupted and can go on.
 absl::Status RunTraining(const TrainFlags& flags, const ReportOutput& report, Display* display,
                          bool* resumable) {
+  if (flags.resume) InterruptedJobResumes(ResumeCommand(flags));
   ASSIGN_OR_RETURN(job::JobSpec job, ReadJob(flags.job, flags.overrides));
-  if (flags.resume && !MakeCheckpointOptions(job, flags).directory.empty()) {
-    InterruptedJobResumes(ResumeCommand(flags));
-  }
   ASSIGN_OR_RETURN(const TrainMetrics metrics, TrainMetrics::Listen(flags, job.name));
   job.dataset.set_example_ids(flags.count_visits);
   const auto names = model::NameMap::Parse(flags.init_map);
