@@ -129,13 +129,15 @@ absl::Status Catalog::CheckData(const checkpoint::Manifest& manifest) const {
 
 absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std::string& owner) {
   absl::MutexLock lock(&mu_);
-  if (layout_of_ == std::pair(manifest.epoch, manifest.number)) {
+  const std::string layout = checkpoint::ToJson(manifest);
+  if (layout_of_ == layout) {
     shared_layout_ = true;
     return absl::OkStatus();
   }
   if (!placed_.empty()) {
     return absl::FailedPreconditionError(
-        "a checkpoint's layout must be chosen before the cluster's first variable is created");
+        "a checkpoint's layout must be chosen before the cluster's first variable is created, and "
+        "its strategies go on from one, with the same names");
   }
   RETURN_IF_ERROR(CheckData(manifest));
   for (const checkpoint::DatasetProgress& data : manifest.data) {
@@ -151,7 +153,7 @@ absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std
     placed_.push_back({id, core::LoadOf(saved), -1});
     next_shard_ = std::max<ShardId>(next_shard_, id + 1);
   }
-  layout_of_ = std::pair(manifest.epoch, manifest.number);
+  layout_of_ = layout;
   core::PlaceShards(all_ps_, &placed_);
   for (const core::PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
   PlaceBeside(manifest);

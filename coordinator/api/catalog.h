@@ -7,10 +7,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -57,8 +55,8 @@ class Catalog {
   // Takes the layout of a checkpoint: its shards keep their numbers, and each gets a PS. Data sets
   // go on from their positions in the checkpoint. Errors: FailedPrecondition when any shard was
   // placed before, or an existing data set differs from the checkpoint's data set of its number.
-  // The names of its variables are reserved for `owner`, unless another strategy takes the layout
-  // of the same checkpoint, too: then each variable is of the one that creates it.
+  // The names of its variables are reserved for `owner`, unless another strategy takes the same
+  // layout, too, with the same names: then each variable is of the one that creates it.
   absl::Status TakeLayout(const checkpoint::Manifest& manifest, const std::string& owner);
   // Whether a second strategy has.
   bool shares_layout() const {
@@ -94,9 +92,9 @@ class Catalog {
 
   mutable absl::Mutex mu_;
   std::set<int> all_ps_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, std::string> owners_ ABSL_GUARDED_BY(mu_);            // by variable
-  std::map<std::string, std::string> in_layout_ ABSL_GUARDED_BY(mu_);         // owner, by variable
-  std::optional<std::pair<Epoch, uint64_t>> layout_of_ ABSL_GUARDED_BY(mu_);  // and its number
+  std::map<std::string, std::string> owners_ ABSL_GUARDED_BY(mu_);     // by variable
+  std::map<std::string, std::string> in_layout_ ABSL_GUARDED_BY(mu_);  // owner, by variable
+  std::string layout_of_ ABSL_GUARDED_BY(mu_);  // the manifest as text; empty: none
   bool shared_layout_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<core::PlacedShard> placed_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, int> ps_of_shard_ ABSL_GUARDED_BY(mu_);

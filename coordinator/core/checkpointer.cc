@@ -15,6 +15,7 @@
 #include "coordinator/core/gather.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/env/system_error.h"
 
 namespace coxswain::core {
 
@@ -248,7 +249,7 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
 }
 
 void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) {
-  if (absl::IsResourceExhausted(status) && !run->manifest_begun && !run->again) {
+  if (env::SaysNoRoom(status) && !run->manifest_begun && !run->again) {
     MakeRoom(run, std::move(status));
   } else {
     End(run, std::move(status));

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace coxswain::env {
@@ -28,6 +29,13 @@ absl::Status SystemError(int error, absl::string_view action, const std::string&
     default:
       return absl::InternalError(text);
   }
+}
+
+// The number of the error is gone by then; the system's words for it are not.
+bool SaysNoRoom(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) &&
+         (absl::StrContains(status.message(), std::strerror(ENOSPC)) ||
+          absl::StrContains(status.message(), std::strerror(EDQUOT)));
 }
 
 }  // namespace coxswain::env

@@ -12,5 +12,7 @@ namespace coxswain::env {
 // PermissionDenied; ENOTDIR FailedPrecondition; a full disk, a quota and too many open files
 // ResourceExhausted; the rest Internal.
 absl::Status SystemError(int error, absl::string_view action, const std::string& path);
+// Whether such a status, of this process or another, is of a full disk or a quota: room would help.
+bool SaysNoRoom(const absl::Status& status);
 
 }  // namespace coxswain::env

@@ -451,6 +451,30 @@ TEST_CASE("two strategies of a cluster go on from one checkpoint", "[checkpoint]
   Must(checkpoints.Save());
 }
 
+TEST_CASE("strategies of a cluster do not go on from two checkpoints, though these are alike",
+          "[checkpoint]") {
+  const DataFiles one, two;
+  for (const DataFiles* dir : {&one, &two}) {
+    CheckpointManager checkpoints(In(*dir));
+    const Cluster cluster = MustStart(1, 1);
+    ParameterServerStrategy strategy(cluster);
+    const Variable a = Must(strategy.CreateVariable("a", {.shape = Shape{2}}));
+    Must(strategy.Assign(a, Floats({1, dir == &one ? 2.f : 3.f})));
+    Must(checkpoints.Start(cluster));
+    Must(checkpoints.Save());
+  }
+  CheckpointManager first(In(one)), second(In(two));
+  Must(first.Find());
+  Must(second.Find());
+  CHECK(first.manifest().number == second.manifest().number);
+  const Cluster cluster = MustStart(1, 1);
+  ParameterServerStrategy of_first(cluster), of_second(cluster);
+  Must(first.Restore(&of_first));
+  CHECK(absl::IsFailedPrecondition(second.Restore(&of_second)));
+  // Nor from one under two names.
+  CHECK(absl::IsFailedPrecondition(first.Restore(&of_second, {{"b", "a"}})));
+}
+
 TEST_CASE("a directory of checkpoints whose path is not UTF-8 is refused", "[checkpoint]") {
   const DataFiles dir;
   CheckpointOptions options = In(dir);

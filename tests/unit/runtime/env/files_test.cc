@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "runtime/base/status.h"
 #include "runtime/env/file_system.h"
 #include "runtime/env/keep_access.h"
+#include "runtime/env/system_error.h"
 #include "runtime/env/unnamed_file.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/tiny_disk.h"
@@ -318,6 +320,15 @@ TEST_CASE("space that a disk has not got is refused, and what it has is left to 
   CHECK(file.st_size == 64 << 10);
   CHECK(SetAside(fd, dir.Path("disk"), 64 << 10, 128 << 10).ok());
   close(fd);
+}
+
+TEST_CASE("what room would help with is told from what else there is not enough of", "[env]") {
+  for (const int error : {ENOSPC, EDQUOT}) CHECK(SaysNoRoom(SystemError(error, "write", "f")));
+  for (const int error : {EMFILE, EFBIG, EACCES, EIO}) {
+    CHECK_FALSE(SaysNoRoom(SystemError(error, "write", "f")));
+  }
+  CHECK_FALSE(SaysNoRoom(absl::ResourceExhaustedError("no memory for 8 bytes")));
+  CHECK_FALSE(SaysNoRoom(absl::OkStatus()));
 }
 
 TEST_CASE("whether a group may write new files is for the umask to say", "[env]") {
