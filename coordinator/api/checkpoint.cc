@@ -164,6 +164,7 @@ absl::Status Rename(const std::map<std::string, std::string>& renamed,
 absl::Status CheckpointManager::Restore(ParameterServerStrategy* strategy,
                                         const std::map<std::string, std::string>& renamed) {
   if (!state_->found) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckPath(state_->path));
   checkpoint::Manifest manifest = state_->manifest;
   RETURN_IF_ERROR(Annotate(Rename(renamed, &manifest), state_->path));
   RETURN_IF_ERROR(strategy->UseLayout(manifest));

@@ -130,6 +130,8 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
     LogWarning("lost ", tasks_.ps()[ps]->name(), ": ", status.message());
     return;
   }
+  // One without shards may be the last to go.
+  if (tasks_.PsThere().empty()) recovery_.AllAway(env_->Monotonic());
   if (!layout_.Lost(ps)) {
     if (recovery_.restoring()) {  // it took part, so the restore is incomplete
       moves_.Abort();
@@ -143,7 +145,6 @@ void Controller::OnPsDown(int ps, const absl::Status& status) {
   EndStepPause(status);
   if (!recovery_.IsLost(ps)) ++failures_.stats().ps_lost;
   recovery_.Lost(ps, env_->Monotonic());
-  if (tasks_.PsThere().empty()) recovery_.AllAway(env_->Monotonic());
   checkpoints_.Abort(status);
   Emit(ClusterEvent::Kind::kPsLost, tasks_.ps()[ps]->name(),
        absl::StrCat("is lost, closures wait: ", status.message()));

@@ -489,6 +489,16 @@ TEST_CASE("a directory of checkpoints whose path is not UTF-8 is refused", "[che
     CHECK(absl::StrContains(refused.message(), "wanted a path in UTF-8, found "));
   }
   CHECK_FALSE(std::filesystem::exists(options.directory));
+  // Where one that was written elsewhere has come, nothing is restored from it.
+  CheckpointManager elsewhere(In(dir));
+  Must(elsewhere.Start(cluster));
+  Must(elsewhere.Save());
+  std::filesystem::rename(dir.Path("checkpoints"), options.directory);
+  CheckpointManager later(options);
+  Must(later.Find());
+  REQUIRE(later.found());
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  CHECK(absl::IsInvalidArgument(later.Restore(&strategy)));
 }
 
 TEST_CASE("checkpoints of a cluster are started once, by one manager", "[checkpoint]") {
