@@ -92,7 +92,7 @@ std::vector<DatasetId> Catalog::TakeUnclaimed() {
 absl::Status Catalog::TakeName(const std::string& name, const std::string& owner) {
   absl::MutexLock lock(&mu_);
   const auto resumed = in_layout_.find(name);
-  if (resumed != in_layout_.end() && resumed->second != owner && !shared_layout_) {
+  if (resumed != in_layout_.end() && layout_owners_.count(owner) == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("variable '", name, "' is in the checkpoint that ", resumed->second,
                      " goes on from; it is created with that one, not with ", owner));
@@ -131,7 +131,7 @@ absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std
   absl::MutexLock lock(&mu_);
   const std::string layout = checkpoint::ToJson(manifest);
   if (layout_of_ == layout) {
-    shared_layout_ = true;
+    layout_owners_.insert(owner);
     return absl::OkStatus();
   }
   if (!placed_.empty()) {
@@ -154,6 +154,7 @@ absl::Status Catalog::TakeLayout(const checkpoint::Manifest& manifest, const std
     next_shard_ = std::max<ShardId>(next_shard_, id + 1);
   }
   layout_of_ = layout;
+  layout_owners_ = {owner};
   core::PlaceShards(all_ps_, &placed_);
   for (const core::PlacedShard& shard : placed_) ps_of_shard_[shard.id] = shard.ps;
   PlaceBeside(manifest);

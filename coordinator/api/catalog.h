@@ -61,7 +61,7 @@ class Catalog {
   // Whether a second strategy has.
   bool shares_layout() const {
     absl::MutexLock lock(&mu_);
-    return shared_layout_;
+    return layout_owners_.size() > 1;
   }
   // The layout's variables that nobody has created, in the order of their names.
   std::vector<std::string> LayoutLeftOver() const;
@@ -95,7 +95,7 @@ class Catalog {
   std::map<std::string, std::string> owners_ ABSL_GUARDED_BY(mu_);     // by variable
   std::map<std::string, std::string> in_layout_ ABSL_GUARDED_BY(mu_);  // owner, by variable
   std::string layout_of_ ABSL_GUARDED_BY(mu_);  // the manifest as text; empty: none
-  bool shared_layout_ ABSL_GUARDED_BY(mu_) = false;
+  std::set<std::string> layout_owners_ ABSL_GUARDED_BY(mu_);
   std::vector<core::PlacedShard> placed_ ABSL_GUARDED_BY(mu_);
   std::map<ShardId, int> ps_of_shard_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, Cut> cuts_ ABSL_GUARDED_BY(mu_);  // by table

@@ -12,7 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
 #include "runtime/base/bytes_text.h"
+#include "runtime/data/names.h"
 #include "runtime/data/stream/stream_options.h"
 
 namespace coxswain::cli {
@@ -235,41 +237,55 @@ std::string FormatSuggestions(const std::vector<runner::Suggestions>& suggestion
   return text;
 }
 
-std::string FormatSlices(const std::vector<runner::SliceMetrics>& slices) {
-  constexpr int kShown = 10, kOfMetric = 12;
-  const auto name = [](const runner::SliceMetrics& slice) {
-    return slice.value.value_or("(others)");
-  };
-  size_t width = 0;
-  for (const runner::SliceMetrics& slice : slices) {
-    width = std::max({width, name(slice).size(), slice.feature.size()});
+namespace {
+
+// The slice's name on one line of a terminal, whatever the data has.
+std::string SliceName(const runner::SliceMetrics& slice) {
+  if (!slice.value) return "(others)";
+  const std::string quoted = data::Quoted(*slice.value);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+int WidthOf(const std::string& metric) {
+  constexpr size_t kLeast = 12;
+  return static_cast<int>(std::max(kLeast, metric.size()));
+}
+
+// Of one feature; `shown` of them, which are the largest.
+std::string FormatSlicesOf(absl::Span<const runner::SliceMetrics> slices, size_t shown) {
+  size_t width = slices[0].feature.size();
+  for (const runner::SliceMetrics& slice : slices.subspan(0, shown)) {
+    width = std::max(width, SliceName(slice).size() + 2);
   }
-  const int first = static_cast<int>(width) + 2;
+  std::string text =
+      absl::StrFormat("\n%-*s %12s", static_cast<int>(width), slices[0].feature, "examples");
+  for (const auto& [metric, value] : slices[0].metrics) {
+    absl::StrAppendFormat(&text, " %*s", WidthOf(metric), metric);
+  }
+  for (const runner::SliceMetrics& slice : slices.subspan(0, shown)) {
+    absl::StrAppendFormat(&text, "\n%-*s %12s", static_cast<int>(width), "  " + SliceName(slice),
+                          WithCommas(slice.examples));
+    for (const auto& [metric, value] : slice.metrics) {
+      absl::StrAppendFormat(&text, " %*s", WidthOf(metric),
+                            std::isnan(value) ? "undefined" : absl::StrFormat("%.4f", value));
+    }
+  }
+  absl::StrAppend(&text, "\n");
+  if (slices.size() > shown) {
+    absl::StrAppend(&text, "  and ", slices.size() - shown, " smaller ones, see --report\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string FormatSlices(const std::vector<runner::SliceMetrics>& slices) {
+  constexpr size_t kShown = 10;
   std::string text;
-  int of_feature = 0;
-  for (size_t i = 0; i < slices.size(); ++i) {
-    const runner::SliceMetrics& slice = slices[i];
-    if (i == 0 || slice.feature != slices[i - 1].feature) {
-      of_feature = 0;
-      absl::StrAppendFormat(&text, "\n%-*s %*s", first, slice.feature, kOfMetric, "examples");
-      for (const auto& [metric, value] : slice.metrics) {
-        absl::StrAppendFormat(&text, " %*s", kOfMetric, metric);
-      }
-      absl::StrAppend(&text, "\n");
-    }
-    if (of_feature++ < kShown) {
-      absl::StrAppendFormat(&text, "  %-*s %*s", first - 2, name(slice), kOfMetric,
-                            WithCommas(slice.examples));
-      for (const auto& [metric, value] : slice.metrics) {
-        absl::StrAppendFormat(&text, " %*s", kOfMetric,
-                              std::isnan(value) ? "undefined" : absl::StrFormat("%.4f", value));
-      }
-      absl::StrAppend(&text, "\n");
-    }
-    const bool last = i + 1 == slices.size() || slices[i + 1].feature != slice.feature;
-    if (last && of_feature > kShown) {
-      absl::StrAppend(&text, "  and ", of_feature - kShown, " smaller ones, see --report\n");
-    }
+  for (size_t begin = 0, end = 0; begin < slices.size(); begin = end) {
+    while (end < slices.size() && slices[end].feature == slices[begin].feature) ++end;
+    const auto of_feature = absl::MakeConstSpan(slices).subspan(begin, end - begin);
+    text += FormatSlicesOf(of_feature, std::min(kShown, of_feature.size()));
   }
   return text;
 }

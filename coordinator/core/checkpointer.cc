@@ -249,7 +249,8 @@ void Checkpointer::WriteManifest(const std::shared_ptr<Run>& run) {
 }
 
 void Checkpointer::Finish(const std::shared_ptr<Run>& run, absl::Status status) {
-  if (env::SaysNoRoom(status) && !run->manifest_begun && !run->again) {
+  const bool written = run->manifest_begun || run->may_be_visible;
+  if (env::SaysNoRoom(status) && !written && !run->again) {
     MakeRoom(run, std::move(status));
   } else {
     End(run, std::move(status));
@@ -371,8 +372,8 @@ void Checkpointer::Abort(const absl::Status& reason) {
     return;
   }
   for (DoneFn& d : waiting) run_->done.push_back(std::move(d));
-  const std::shared_ptr<Run> run = run_;  // Finish lets go of it
-  Finish(run, reason);
+  const std::shared_ptr<Run> run = run_;  // End lets go of it
+  End(run, reason);                       // whatever the reason is, no other one is to begin
 }
 
 }  // namespace coxswain::core

@@ -65,7 +65,7 @@ void Controller::OnPsUp(int ps) {
     return;
   }
   if (!tasks_.ps()[ps]->fresh() && !recovery_.begun() && !layout_.missed(ps)) {
-    const absl::Duration away = now - recovery_.since();
+    const absl::Duration away = now - recovery_.LostAt(ps);
     failures_.TaskBack(away);
     Emit(ClusterEvent::Kind::kPsBack, tasks_.ps()[ps]->name(),
          absl::StrCat("is back after ",

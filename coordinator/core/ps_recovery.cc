@@ -11,7 +11,7 @@ namespace coxswain::core {
 void PsRecovery::Lost(int ps, absl::Duration now) {
   if (lost_.empty()) since_ = now;
   phase_ = Phase::kWaiting;
-  lost_[ps] = {now, false};
+  lost_[ps] = {now, false, now};
   cannot_read_.erase(ps);
   no_room_.erase(ps);
   ending_.erase(ps);

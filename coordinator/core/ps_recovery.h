@@ -27,6 +27,7 @@ class PsRecovery {
   // Whether restoring has begun since the first loss; if so, the state of shards has changed.
   bool begun() const { return begun_; }
   bool IsLost(int ps) const { return lost_.count(ps) > 0; }
+  absl::Duration LostAt(int ps) const { return lost_.at(ps).lost; }  // of one that is lost
   int lost() const { return static_cast<int>(lost_.size()); }
   int first_lost() const { return lost_.begin()->first; }  // when one is lost
   absl::Duration since() const { return since_; }          // of the first loss
@@ -95,8 +96,9 @@ class PsRecovery {
 
  private:
   struct Task {
-    absl::Duration since;
+    absl::Duration since;  // without the time that does not count
     bool up = false;
+    absl::Duration lost;
   };
 
   // How long a lost PS is waited for.

@@ -104,6 +104,30 @@ TEST_CASE("slices of examples whose items are ranked", "[metrics]") {
   CHECK_THAT(printed, Contains("smaller ones, see --report"));
 }
 
+TEST_CASE("slices of long values and of several lines are shown on one line each", "[metrics]") {
+  const DataFiles files;
+  std::string csv = "place,x,y\n";
+  for (int i = 0; i < 300; ++i) {
+    const std::string place = i % 100 == 7 ? std::string(2000, 'l') : "\"on\ntwo\"";
+    absl::StrAppend(&csv, place, ",", i % 10, ",", i % 2, "\n");
+  }
+  files.Write("rows.csv", csv);
+  const std::string job = files.Write("job.yaml", R"(
+dataset: {path: rows.csv}
+features: [{name: place, kind: categorical}, {name: x, kind: numeric}]
+label: {column: y}
+split: {test: 0.5}
+model: {kind: mlp, hidden: [4]}
+train: {epochs: 1}
+evaluate: {metrics: [auc], slices: place}
+)");
+  std::string printed;
+  MustReport(files, {"train", job, "--in-process", "--quiet", "--model-dir", files.Path("m")},
+             &printed);
+  MustReport(files, {"eval", "--model-dir", files.Path("m")}, &printed);
+  CHECK_THAT(printed, Contains("\n  on\\ntwo ") && !Contains(std::string(60, 'l')));
+}
+
 TEST_CASE("slices of values without names are refused", "[metrics]") {
   const DataFiles files;
   const std::string job = WriteTwoTower(files);

@@ -443,8 +443,11 @@ TEST_CASE("two strategies of a cluster go on from one checkpoint", "[checkpoint]
   Must(checkpoints.Restore(&first));
   const Variable a = make(&first, "a");
   Must(checkpoints.Restore(&second));
-  const Variable b = make(&second, "b");
   CHECK(absl::IsAlreadyExists(second.CreateVariable("a", {.shape = Shape{2}}).status()));
+  // One that has restored nothing would begin it anew.
+  ParameterServerStrategy third(cluster);
+  CHECK(absl::IsFailedPrecondition(third.CreateVariable("b", {.shape = Shape{2}}).status()));
+  const Variable b = make(&second, "b");
   Must(checkpoints.Start(cluster));
   CHECK(ToVector<float>(Must(first.Read(a))) == std::vector<float>{1, 2});
   CHECK(ToVector<float>(Must(second.Read(b))) == std::vector<float>{3, 4});

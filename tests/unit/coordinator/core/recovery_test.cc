@@ -67,6 +67,7 @@ TEST_CASE("the time of lost PS stands still while none is there", "[recovery]") 
   CHECK(r.TimeIsOver(back));  // a job that nothing can go on from need not wait
   CHECK(r.OneThere(back));
   CHECK_FALSE(r.OneThere(back));
+  CHECK(r.LostAt(1) == begin + absl::Seconds(3));
   CHECK_FALSE(r.Intact(1));
   // 4 of its 10 seconds were over.
   CHECK_FALSE(r.Decide(back + absl::Seconds(5.9), {1}));
