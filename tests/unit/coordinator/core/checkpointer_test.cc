@@ -1,7 +1,6 @@
 // Checkpoints that fail, and their numbers, on a file system that fails or hangs when the test says
 // so.
 #include "coordinator/core/checkpointer.h"
-#include "absl/strings/str_cat.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "runtime/checkpoint/manifest.h"
 #include "tests/testing/data_files.h"
