@@ -321,7 +321,7 @@ TEST_CASE("a thousand hash tables on disk leave a process addresses for other th
   for (int i = 0; i < 1000; ++i) shards.push_back(disk.Make(HashTable("sgd")));
   for (const size_t wanted : {0, 999}) StepOfHashTable(shards[wanted].get(), 1);
   CheckSame(shards[0].get(), shards[999].get());
-  constexpr size_t kMuch = size_t{1} << 44;
+  constexpr size_t kMuch = size_t{1} << 40;
   void* const mapped = mmap(nullptr, kMuch, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(mapped != MAP_FAILED);
   if (mapped != MAP_FAILED) munmap(mapped, kMuch);
