@@ -201,12 +201,6 @@ nlohmann::ordered_json JsonOf(const std::string& task, const std::string& addres
   return entry;
 }
 
-// A coordinator of this version does not use it.
-std::string VersionText(const proto::TaskStatus& status) {
-  if (status.version() == kVersion) return "";
-  return absl::StrCat(", of version ", status.version(), " (this is ", kVersion, ")");
-}
-
 void PrintTask(const std::string& task, const std::string& address,
                const absl::StatusOr<proto::TaskStatus>& answer, bool verbose) {
   const std::string error = ErrorOf(task, answer);
@@ -224,6 +218,11 @@ void PrintTask(const std::string& task, const std::string& address,
 }
 
 }  // namespace
+
+std::string VersionText(const proto::TaskStatus& status) {
+  if (status.version() == kVersion) return "";
+  return absl::StrCat(", of version ", status.version(), " (this is ", kVersion, ")");
+}
 
 std::string ShardsText(const proto::TaskStatus& status, bool verbose) {
   return verbose ? TextOfEach(status) : LatenessText(status) + ComingRowsText(status);

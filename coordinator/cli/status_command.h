@@ -17,6 +17,10 @@ struct StatusFlags {
 };
 int ShowStatus(const StatusFlags& flags);
 
+// What is printed behind a task of another version than this program's: a coordinator of this one
+// does not use it.
+std::string VersionText(const proto::TaskStatus& status);
+
 // What is printed below a task about its shards: how late their gradients are, and hash tables
 // whose rows come and go. At most a line of each, of all shards together; `verbose`: lines of each
 // shard.

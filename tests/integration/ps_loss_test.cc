@@ -99,7 +99,19 @@ class Losses {
     options->on_event = [this](const ClusterEvent& e) {
       absl::MutexLock lock(&mu_);
       lost_ += e.kind == ClusterEvent::Kind::kPsLost;
+      back_ += e.kind == ClusterEvent::Kind::kPsBack;
+      waits_ |= e.kind == ClusterEvent::Kind::kWaiting;
     };
+  }
+  // Until the job says that it waits for them.
+  bool WaitLong() {
+    absl::MutexLock lock(&mu_);
+    return mu_.AwaitWithTimeout(absl::Condition(&waits_), absl::Seconds(60));
+  }
+  // Those that came back with all that they had.
+  int back() {
+    absl::MutexLock lock(&mu_);
+    return back_;
   }
   bool Wait(int lost) {
     const auto reached = [&] { return lost_ >= lost; };
@@ -109,7 +121,8 @@ class Losses {
 
  private:
   absl::Mutex mu_;
-  int lost_ = 0;
+  int lost_ = 0, back_ = 0;
+  bool waits_ = false;
 };
 
 // Waits until this PS answers.
@@ -166,6 +179,32 @@ TEST_CASE("a PS that is back with all that it had ends the wait of another that 
   daemons.ps(0).Kill(SIGCONT);
   Must(job.coordinator().Join());
   job.CheckAppliedOnce();
+}
+
+TEST_CASE(
+    "parameter servers that nobody could reach for long come back one by one with all they had",
+    "[ps_loss]") {
+  const DataFiles files;
+  Daemons daemons(files, 2, 1);
+  // It is over when the job says that it waits, 5 s after the loss.
+  ClusterOptions options = WithPolicy(PsLossPolicy::kRollback, absl::Seconds(3));
+  Losses losses;
+  losses.CountIn(&options);
+  const Cluster cluster = Connect(daemons, options);
+  CountingJob job(cluster);
+  job.Schedule(300);
+  for (int ps = 0; ps < 2; ++ps) daemons.ps(ps).Kill(SIGSTOP);
+  REQUIRE(losses.Wait(2));
+  REQUIRE(losses.WaitLong());
+  daemons.ps(0).Kill(SIGCONT);
+  REQUIRE(Answers(cluster, /*ps=*/0));
+  daemons.ps(1).Kill(SIGCONT);
+  Must(job.coordinator().Join());
+  job.CheckAppliedOnce();
+  CHECK(losses.back() == 2);
+  const ClusterStats stats = cluster.Stats();
+  CHECK(stats.failures.closures_rerun == 0);
+  CHECK(stats.failures.recovered == 2);
 }
 
 TEST_CASE("two PS and a worker that are lost at once are no special case", "[ps_loss]") {

@@ -120,6 +120,19 @@ void CheckSame(Shard* a, Shard* b) {
   CHECK(a->hash()->evicted() == b->hash()->evicted());
 }
 
+// What `shard` is saved as is restored on disk and in memory, and is as `wanted` then.
+void CheckRestored(Shard* shard, Shard* wanted, DiskShards* disk) {
+  const DataFiles files;
+  for (const char* device : {kOnDisk, ""}) {
+    proto::SavedShard saved = SaveShard(*shard, *shard->Snapshot(), files.Write("s", ""));
+    saved.mutable_shard()->mutable_variable()->set_device(device);
+    auto loaded = LoadShard(env::NewRealFileSystem().get(), saved, disk->devices());
+    INFO(loaded.status().ToString());
+    REQUIRE(loaded.ok());
+    CheckSame(loaded->shard.get(), wanted);
+  }
+}
+
 // Mapped files of this directory.
 struct Mapped {
   char* begin;
@@ -200,7 +213,6 @@ TEST_CASE("hash table: rows on disk come, change and go to the same bits as in m
 
 TEST_CASE("a snapshot of rows on disk is as it was, and is restored on disk and in memory",
           "[disk_rows]") {
-  const DataFiles files;
   for (const proto::HashTableSpec& kind : KindsOfHashTables()) {
     CAPTURE(kind.ShortDebugString());
     DiskShards disk;
@@ -217,32 +229,17 @@ TEST_CASE("a snapshot of rows on disk is as it was, and is restored on disk and 
     steps(50, 90);
     WriteToDisk(disk.directory());
     CHECK((BytesOf(*of_there) == BytesOf(*of_here)));
-    for (const char* device : {kOnDisk, ""}) {
-      proto::SavedShard saved = SaveShard(*there, *there->Snapshot(), files.Write("s", ""));
-      saved.mutable_shard()->mutable_variable()->set_device(device);
-      auto loaded = LoadShard(env::NewRealFileSystem().get(), saved, disk.devices());
-      INFO(loaded.status().ToString());
-      REQUIRE(loaded.ok());
-      CheckSame(loaded->shard.get(), here.get());
-    }
+    CheckRestored(there.get(), here.get(), &disk);
   }
 }
 
 TEST_CASE("a numbered table of several blocks is restored on disk and in memory with all its parts",
           "[disk_rows]") {
   constexpr int64_t kMany = 40'000;  // 6.4 MB with their accumulators
-  const DataFiles files;
   DiskShards disk;
   const auto there = disk.Make(Table("adagrad", kMany)), here = Make(Table("adagrad", kMany));
   Train(20, there.get(), here.get());
-  for (const char* device : {kOnDisk, ""}) {
-    proto::SavedShard saved = SaveShard(*there, *there->Snapshot(), files.Write("s", ""));
-    saved.mutable_shard()->mutable_variable()->set_device(device);
-    auto loaded = LoadShard(env::NewRealFileSystem().get(), saved, disk.devices());
-    INFO(loaded.status().ToString());
-    REQUIRE(loaded.ok());
-    CheckSame(loaded->shard.get(), here.get());
-  }
+  CheckRestored(there.get(), here.get(), &disk);
 }
 
 TEST_CASE("a snapshot of numbered rows on disk gives ranges and lists of rows as they were",

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "protos/control.pb.h"
 #include "runtime/graph/builder.h"
 #include "tests/testing/data_files.h"
@@ -45,6 +46,24 @@ int64_t Value(PsDaemon* ps) {
   REQUIRE(rows->size() == sizeof(value));
   rows->copy(reinterpret_cast<char*>(&value), sizeof(value));
   return value;
+}
+
+TEST_CASE(
+    "a coordinator of another version is refused, and takes nothing from the one that is there",
+    "[ps_recovery]") {
+  PsDaemon ps;
+  REQUIRE(ps.Create({Counter(1)}).ok());
+  proto::HelloRequest hello;
+  hello.set_role(proto::COORDINATOR);
+  hello.set_name("other");
+  hello.set_epoch(9);
+  hello.set_expected_epoch(1);
+  hello.set_lease_seconds(600);
+  hello.set_version("9.9.9");
+  const absl::Status refused = ps.Connect()->Hello(hello);
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK(absl::StrContains(refused.message(), "the coordinator runs version 9.9.9, this daemon "));
+  CHECK(Value(&ps) == 0);
 }
 
 TEST_CASE("a frame of a worker of another generation closes its connection and changes nothing",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/version.h"
 
 namespace coxswain::cli {
 namespace {
@@ -27,6 +28,14 @@ proto::ShardStatus* AddShard(proto::TaskStatus* status, const std::string& varia
 void SetRows(proto::ShardStatus* shard, uint64_t rows, uint64_t changed) {
   shard->set_gradient_rows(rows);
   shard->set_gradient_rows_changed(changed);
+}
+
+TEST_CASE("status tells the version of a task where it is not its own", "[status]") {
+  proto::TaskStatus status;
+  status.set_version(kVersion);
+  CHECK(VersionText(status).empty());
+  status.set_version("9.9.9");
+  CHECK(VersionText(status) == absl::StrCat(", of version 9.9.9 (this is ", kVersion, ")"));
 }
 
 TEST_CASE("status: a parameter server has one line of how late its gradients are", "[status]") {
