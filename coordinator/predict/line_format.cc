@@ -26,6 +26,30 @@ absl::StatusOr<const LineFormat*> FindLineFormat(absl::string_view name) {
                                                  ", found ", data::Quoted(std::string(name))));
 }
 
+std::vector<std::string> NamesOfLine(const LineContent& content, AddNames add_tasks,
+                                     AddNames add_choices) {
+  std::vector<std::string> names;
+  if (content.lines) names.push_back("line");
+  switch (content.predictor->says()) {
+    case job::PredictionKind::kProbability:
+      names.insert(names.end(), {"score", "probability"});
+      break;
+    case job::PredictionKind::kTasks:
+      add_tasks(content, &names);
+      break;
+    case job::PredictionKind::kClasses:
+    case job::PredictionKind::kRank:
+      add_choices(content, &names);
+      break;
+    case job::PredictionKind::kNumber:
+    case job::PredictionKind::kPairs:
+    case job::PredictionKind::kOrder:
+      names.push_back("prediction");
+      break;
+  }
+  return names;
+}
+
 void AppendNumber(float number, std::string* line) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof(text), number).ptr;

@@ -48,6 +48,11 @@ const std::vector<const LineFormat*>& LineFormats();
 // Errors: InvalidArgument, with the names that there are.
 absl::StatusOr<const LineFormat*> FindLineFormat(absl::string_view name);
 
+// LineFormat::names, of which formats differ in those of tasks and of choices.
+using AddNames = void (*)(const LineContent& content, std::vector<std::string>* names);
+std::vector<std::string> NamesOfLine(const LineContent& content, AddNames add_tasks,
+                                     AddNames add_choices);
+
 // Appends as many digits as are needed to distinguish the number from its neighbours.
 void AppendNumber(float number, std::string* line);
 // Whether the task says a probability, and with it a score.

@@ -13,8 +13,8 @@
 namespace coxswain::predict {
 namespace {
 
-void AddTasks(const Predictor& predictor, std::vector<std::string>* names) {
-  for (const job::TaskSpec& task : predictor.tasks()) {
+void AddTasks(const LineContent& content, std::vector<std::string>* names) {
+  for (const job::TaskSpec& task : content.predictor->tasks()) {
     if (SaysChance(task)) {
       names->push_back(absl::StrCat(task.name, "_score"));
       names->push_back(absl::StrCat(task.name, "_probability"));
@@ -35,26 +35,7 @@ void AddChoices(const LineContent& content, std::vector<std::string>* names) {
 }
 
 std::vector<std::string> Names(const LineContent& content) {
-  std::vector<std::string> names;
-  if (content.lines) names.push_back("line");
-  switch (content.predictor->says()) {
-    case job::PredictionKind::kProbability:
-      names.insert(names.end(), {"score", "probability"});
-      break;
-    case job::PredictionKind::kTasks:
-      AddTasks(*content.predictor, &names);
-      break;
-    case job::PredictionKind::kClasses:
-    case job::PredictionKind::kRank:
-      AddChoices(content, &names);
-      break;
-    case job::PredictionKind::kNumber:
-    case job::PredictionKind::kPairs:
-    case job::PredictionKind::kOrder:
-      names.push_back("prediction");
-      break;
-  }
-  return names;
+  return NamesOfLine(content, AddTasks, AddChoices);
 }
 
 std::string Header(const LineContent& content) {

@@ -67,29 +67,18 @@ void AppendChoices(const LineContent& content, const Scores& scores, int64_t row
   if (classes) absl::StrAppend(lines, ", \"probabilities\": [", chances, "]");
 }
 
+void AddTasks(const LineContent& content, std::vector<std::string>* names) {
+  for (const job::TaskSpec& task : content.predictor->tasks()) names->push_back(task.name);
+}
+
+void AddChoices(const LineContent& content, std::vector<std::string>* names) {
+  const bool items = content.predictor->says() == job::PredictionKind::kRank;
+  names->insert(names->end(), {items ? "items" : "classes", "scores"});
+  if (!items) names->push_back("probabilities");
+}
+
 std::vector<std::string> Names(const LineContent& content) {
-  std::vector<std::string> names;
-  if (content.lines) names.push_back("line");
-  switch (content.predictor->says()) {
-    case job::PredictionKind::kProbability:
-      names.insert(names.end(), {"score", "probability"});
-      break;
-    case job::PredictionKind::kTasks:
-      for (const job::TaskSpec& task : content.predictor->tasks()) names.push_back(task.name);
-      break;
-    case job::PredictionKind::kClasses:
-      names.insert(names.end(), {"classes", "scores", "probabilities"});
-      break;
-    case job::PredictionKind::kRank:
-      names.insert(names.end(), {"items", "scores"});
-      break;
-    case job::PredictionKind::kNumber:
-    case job::PredictionKind::kPairs:
-    case job::PredictionKind::kOrder:
-      names.push_back("prediction");
-      break;
-  }
-  return names;
+  return NamesOfLine(content, AddTasks, AddChoices);
 }
 
 // Of a file of columns the values that JSON has, too, are these; others, and all fields of a file
