@@ -80,6 +80,17 @@ struct LazyAdamRule : kernels::AdamNumbers<float> {
   }
 };
 
+struct AdamWRule : kernels::AdamWNumbers<float> {
+  static constexpr int kSlots = 2;
+  static constexpr bool kPerRow = false;
+
+  COX_DEVICE void operator()(float g, float& w, float& m, float& v) const {
+    const float lost = decay * w;
+    LazyAdamRule{adam}(g, w, m, v);
+    w -= lost;
+  }
+};
+
 struct FtrlRule : kernels::FtrlNumbers<float> {
   static constexpr int kSlots = 2;
   static constexpr bool kPerRow = false;
@@ -106,6 +117,7 @@ struct FtrlRule : kernels::FtrlNumbers<float> {
   X("rowwise_adagrad", RowwiseAdagradRule) \
   X("rmsprop", RmspropRule)                \
   X("lazy_adam", LazyAdamRule)             \
+  X("adamw", AdamWRule)                    \
   X("ftrl", FtrlRule)
 
 }  // namespace coxswain::cuda

@@ -35,13 +35,24 @@ struct AdamRule : AdamNumbers<T> {
   template <typename O>
   AdamRule(const O& o, const OptimizerStep& step)
       : Numbers{.lr_t = static_cast<T>(CorrectedRate(o.beta1, o.beta2, step)),
-                .l2 = static_cast<T>(o.l2),
+                .l2 = static_cast<T>(Penalty(o)),
                 .b1 = static_cast<T>(o.beta1),
                 .b2 = static_cast<T>(o.beta2),
                 .one_minus_b1 = static_cast<T>(1 - o.beta1),
                 .one_minus_b2 = static_cast<T>(1 - o.beta2),
                 .eps = static_cast<T>(o.epsilon)} {}
 
+  explicit AdamRule(const Numbers& numbers) : Numbers(numbers) {}
+
+  // l2, where the optimizer has one.
+  template <typename O>
+  static double Penalty(const O& o) {
+    if constexpr (requires { o.l2; }) {
+      return o.l2;
+    } else {
+      return 0;
+    }
+  }
   static double CorrectedRate(double beta1, double beta2, const OptimizerStep& step) {
     const double t = static_cast<double>(step.number);
     return step.rate * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t));
@@ -63,14 +74,18 @@ struct AdamRule : AdamNumbers<T> {
 };
 
 template <typename O>
+OptimizerKey<O> Beta1Key() {
+  return {"beta1", &O::beta1, FromBelow(0, 1),
+          "decay rate of the moving average of gradients (first moment)"};
+}
+template <typename O>
+OptimizerKey<O> Beta2Key() {
+  return {"beta2", &O::beta2, FromBelow(0, 1),
+          "decay rate of the moving average of squared gradients (second moment)"};
+}
+template <typename O>
 OptimizerKeys<O> AdamKeys() {
-  return {LearningRateKey<O>(),
-          {"beta1", &O::beta1, FromBelow(0, 1),
-           "decay rate of the moving average of gradients (first moment)"},
-          {"beta2", &O::beta2, FromBelow(0, 1),
-           "decay rate of the moving average of squared gradients (second moment)"},
-          EpsilonKey<O>(),
-          L2Key<O>()};
+  return {LearningRateKey<O>(), Beta1Key<O>(), Beta2Key<O>(), EpsilonKey<O>(), L2Key<O>()};
 }
 
 struct AdamOptimizer : Adam {

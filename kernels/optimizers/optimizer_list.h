@@ -3,6 +3,7 @@
 
 #include "kernels/optimizers/adagrad.h"
 #include "kernels/optimizers/adam.h"
+#include "kernels/optimizers/adamw.h"
 #include "kernels/optimizers/ftrl.h"
 #include "kernels/optimizers/lazy_adam.h"
 #include "kernels/optimizers/momentum.h"
@@ -19,4 +20,5 @@
   X(kernels::RmspropOptimizer)        \
   X(kernels::AdamOptimizer)           \
   X(kernels::LazyAdamOptimizer)       \
+  X(kernels::AdamWOptimizer)          \
   X(kernels::FtrlOptimizer)

@@ -37,6 +37,12 @@ struct AdamNumbers {
 };
 
 template <typename T>
+struct AdamWNumbers {
+  AdamNumbers<T> adam;  // without l2
+  T decay;              // of a weight with an update: the rate times weight_decay
+};
+
+template <typename T>
 struct FtrlNumbers {
   T inverse_lr, l1, twice_l2, minus_power;
 };

@@ -21,6 +21,14 @@ proto::InitializerSpec Initializer(const char* kind, uint64_t seed = 0) {
   return initializer;
 }
 
+// In the message, 0 is what was not said.
+InitializerSpec Normal(const char* kind, double stddev, uint64_t seed) {
+  if (stddev == 0) return Zeros();
+  proto::InitializerSpec initializer = Initializer(kind, seed);
+  initializer.set_stddev(stddev);
+  return initializer;
+}
+
 ScheduleSpec Decay(const char* kind, int64_t decay_steps, double end_factor) {
   proto::LearningRateSchedule schedule = Schedule(kind);
   schedule.set_decay_steps(decay_steps);
@@ -102,12 +110,16 @@ InitializerSpec Zeros() { return Initializer("zeros"); }
 
 InitializerSpec Ones() { return Initializer("ones"); }
 
-// In the message, 0 is what was not said.
-InitializerSpec NormalInit(double stddev, uint64_t seed) {
-  if (stddev == 0) return Zeros();
-  proto::InitializerSpec initializer = Initializer("normal", seed);
-  initializer.set_stddev(stddev);
+InitializerSpec ConstantInit(double value) {
+  proto::InitializerSpec initializer = Initializer("constant");
+  initializer.set_value(value);
   return initializer;
+}
+
+InitializerSpec NormalInit(double stddev, uint64_t seed) { return Normal("normal", stddev, seed); }
+
+InitializerSpec TruncatedNormalInit(double stddev, uint64_t seed) {
+  return Normal("truncated_normal", stddev, seed);
 }
 
 InitializerSpec UniformInit(double low, double high, uint64_t seed) {

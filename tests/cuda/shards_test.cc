@@ -80,7 +80,8 @@ TEST_CASE("shards whose updates and look-ups follow each other have the bits of 
   std::shared_ptr<device::DeviceRuntime> gpu = device::NewPluginDevice(tested->api, 0, 0).value();
   ps::RowDevices devices(Only(gpu), 0, &ClusterOps(), FailWhenLost);
   Tables tables = MakeTables(
-      {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "ftrl"}, &devices);
+      {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "adamw", "ftrl"},
+      &devices);
   for (int64_t step = 0; step < 6; ++step) {
     // All look-ups, and then all updates, of which some are on the same stream one after the other.
     std::vector<Tensor> rows;

@@ -34,6 +34,20 @@ inline double ParameterOf(const proto::OptimizerSpec& spec, absl::string_view na
 inline void ReferenceStep(const proto::OptimizerSpec& spec, double lr, double g, int64_t t,
                           Element* e) {
   const std::string& kind = spec.kind();
+  if (kind == "adamw") {
+    const double b1 = ParameterOf(spec, "beta1"), b2 = ParameterOf(spec, "beta2");
+    const double time = static_cast<double>(t);
+    e->w = e->w - lr * ParameterOf(spec, "weight_decay") * e->w;
+    e->s0 = b1 * e->s0 + (1 - b1) * g;
+    e->s1 = b2 * e->s1 + (1 - b2) * g * g;
+    const double m = e->s0 / (1 - std::pow(b1, time)), v = e->s1 / (1 - std::pow(b2, time));
+    // The small number is added to the root before its correction, as in Adam's paper (the end of
+    // section 2).
+    e->w =
+        e->w -
+        lr * m / (std::sqrt(v) + ParameterOf(spec, "epsilon") / std::sqrt(1 - std::pow(b2, time)));
+    return;
+  }
   const double l2 = ParameterOf(spec, "l2");
   if (kind == "ftrl") {
     const double p = ParameterOf(spec, "learning_rate_power"), l1 = ParameterOf(spec, "l1");

@@ -109,6 +109,17 @@ struct LazyAdam {
   operator OptimizerSpec() const;  // NOLINT: is one
 };
 
+// kernels/optimizers/adamw.h
+struct AdamW {
+  double learning_rate = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.004;
+
+  operator OptimizerSpec() const;  // NOLINT: is one
+};
+
 // kernels/optimizers/ftrl.h
 struct Ftrl {
   double learning_rate = 0.05;
@@ -147,7 +158,10 @@ ScheduleSpec WarmUp(int64_t steps, const ScheduleSpec& then = {}, double factor 
 
 InitializerSpec Zeros();
 InitializerSpec Ones();
+InitializerSpec ConstantInit(double value);
 InitializerSpec NormalInit(double stddev, uint64_t seed = 0);
+// Normal, but drawn again beyond two standard deviations.
+InitializerSpec TruncatedNormalInit(double stddev, uint64_t seed = 0);
 InitializerSpec UniformInit(double low, double high, uint64_t seed = 0);
 InitializerSpec GlorotUniform(uint64_t seed = 0);
 

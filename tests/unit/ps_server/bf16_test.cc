@@ -45,7 +45,8 @@ std::vector<float> Nearest(std::vector<float> values) {
 }
 
 constexpr const char* kOptimizers[] = {"sgd",     "momentum", "adagrad",   "rowwise_adagrad",
-                                       "rmsprop", "adam",     "lazy_adam", "ftrl"};
+                                       "rmsprop", "adam",     "lazy_adam", "adamw",
+                                       "ftrl"};
 
 }  // namespace
 

@@ -71,7 +71,7 @@ void Update(Shard* shard, const std::vector<int64_t>& ids, const Tensor& gradien
 TEST_CASE("hash table: rows in a GPU's memory come, change and go to the same bits as on the host",
           "[gpu_rows]") {
   for (const std::string optimizer :
-       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "ftrl"}) {
+       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "adamw", "ftrl"}) {
     for (const proto::HashTableSpec& kind : KindsOfHashTables()) {
       CAPTURE(optimizer, kind.ShortDebugString());
       GpuShards gpu;

@@ -45,7 +45,7 @@ proto::ShardSpec Table(const std::string& optimizer, int64_t rows = kRows, int64
 
 // Of the optimizers that move only the rows of an update.
 std::vector<std::string> Optimizers() {
-  return {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "ftrl"};
+  return {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "adamw", "ftrl"};
 }
 
 graph::Update Gradient(const Shard& shard, const std::vector<int64_t>& ids, const Tensor& values) {

@@ -101,7 +101,7 @@ TEST_CASE("hash table: reading makes no row, and an id without one reads what it
 
 TEST_CASE("hash table: every bit is that of a fixed table, whatever the shards and the order") {
   for (const char* optimizer :
-       {"sgd", "adagrad", "rmsprop", "adam", "lazy_adam", "ftrl", "rowwise_adagrad"}) {
+       {"sgd", "adagrad", "rmsprop", "adam", "lazy_adam", "adamw", "ftrl", "rowwise_adagrad"}) {
     constexpr int64_t kIds = 700, kDim = 5;
     proto::VariableSpec fixed = VariableOf("users", {kIds, kDim}, true, OptimizerOf(optimizer));
     fixed.mutable_initializer()->set_kind("normal");
@@ -212,8 +212,8 @@ TEST_CASE("hash table: rows that no update has touched for ttl_steps go, the oth
 }
 
 TEST_CASE("hash table: an update at a learning rate of zero uses its rows as any other does") {
-  for (const std::string optimizer :
-       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "adam", "lazy_adam", "ftrl"}) {
+  for (const std::string optimizer : {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop",
+                                      "adam", "lazy_adam", "adamw", "ftrl"}) {
     CAPTURE(optimizer);
     proto::OptimizerSpec spec = OptimizerOf(optimizer);
     spec.mutable_schedule()->set_kind("linear_decay");

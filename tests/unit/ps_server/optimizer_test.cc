@@ -213,6 +213,23 @@ TEST_CASE("adam's first step moves every weight by the learning rate against its
   CHECK(w[2] == Approx(0.99).epsilon(1e-4));
 }
 
+TEST_CASE("adamw without decay is lazy_adam, and its decay is the rate's share of the weight") {
+  const auto step = [](const char* kind, double decay) {
+    proto::OptimizerSpec spec = OptimizerOf(kind, 0.5);
+    if (spec.kind() == "adamw") kernels::SetParameter("weight_decay", decay, &spec);
+    std::vector<double> w = {2, -2, 2}, m(3, 0), v(3, 0);
+    const std::vector<double> g = {0, 0.25, -3};
+    Optimizer::Create(spec)->Apply<double>(RowOf<double>({&w, &m, &v}), nullptr, 1, g.data(), 1);
+    return w;
+  };
+  const std::vector<double> adam = step("lazy_adam", 0), decayed = step("adamw", 0.25);
+  CHECK(step("adamw", 0) == adam);
+  CHECK(adam[0] == 2);  // without a gradient there is the decay alone
+  CHECK(decayed[0] == 2 - 0.5 * 0.25 * 2);
+  CHECK(decayed[1] == Approx(adam[1] + 0.25));
+  CHECK(decayed[2] == Approx(adam[2] - 0.25));
+}
+
 TEST_CASE("ftrl's l1 keeps a weight at exactly zero, and a NaN gradient stays visible") {
   proto::OptimizerSpec spec = OptimizerOf("ftrl", 0.1);
   kernels::SetParameter("l1", 3, &spec);
@@ -257,7 +274,7 @@ TEST_CASE("slots have the names that checkpoints know, and begin where they shou
   CHECK(rowwise.slots_per_row());
   CHECK(rowwise.slot_name(0) == "accumulator");
   CHECK(rowwise.slot_initial(0) == 0);
-  for (const char* kind : {"adam", "lazy_adam"}) {
+  for (const char* kind : {"adam", "lazy_adam", "adamw"}) {
     const Optimizer adam = Optimizer::Create(OptimizerOf(kind)).value();
     REQUIRE(adam.slots() == 2);
     CHECK(adam.slot_name(0) == "m");

@@ -37,7 +37,7 @@ std::vector<int64_t> TouchedOf(const Shard& shard) {
 
 TEST_CASE("parts of a row do not overlap, are aligned, and lie in as few cache lines as can be") {
   for (const char* optimizer :
-       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "ftrl"}) {
+       {"sgd", "momentum", "adagrad", "rowwise_adagrad", "rmsprop", "lazy_adam", "adamw", "ftrl"}) {
     for (int64_t dim : {1, 2, 3, 7, 8, 10, 16, 17, 33, 64, 100}) {
       const auto shard = Table(optimizer, 3, dim);
       const PartPlan& plan = shard->plan();

@@ -82,7 +82,7 @@ void ApplySplit(const std::vector<std::unique_ptr<Shard>>& shards, const std::ve
 
 TEST_CASE("a table's values and updates do not depend on how it is split") {
   for (const char* optimizer :
-       {"sgd", "momentum", "adagrad", "rmsprop", "adam", "lazy_adam", "ftrl"}) {
+       {"sgd", "momentum", "adagrad", "rmsprop", "adam", "lazy_adam", "adamw", "ftrl"}) {
     for (bool table : {true, false}) {
       proto::VariableSpec variable = RandomTable(optimizer, 50, 20);
       variable.set_table(table);
@@ -134,7 +134,7 @@ TEST_CASE("a dense variable's updates do not depend on how it is split") {
 
 TEST_CASE("a table and a dense variable come to the same weights and slots") {
   for (const char* optimizer :
-       {"sgd", "momentum", "adagrad", "rmsprop", "adam", "lazy_adam", "ftrl"}) {
+       {"sgd", "momentum", "adagrad", "rmsprop", "adam", "lazy_adam", "adamw", "ftrl"}) {
     proto::VariableSpec variable = RandomTable(optimizer, 30, 17);
     std::vector<std::unique_ptr<Shard>> table, dense;
     table.push_back(Make(WholeOf(variable)));

@@ -2,6 +2,7 @@
 // told.
 #include <catch2/catch.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -75,6 +76,18 @@ tables:
   CHECK(warm.kind() == "constant");
   CHECK(warm.warmup_steps() == 5);
   CHECK(warm.warmup_factor() == 0.25);
+}
+
+TEST_CASE("programs have the initializers that tables of jobs have") {
+  const auto of = [](const InitializerSpec& spec) {
+    const proto::InitializerSpec& p = spec.proto();
+    return std::tuple(p.kind(), p.value(), p.low(), p.high(), p.stddev(), p.seed());
+  };
+  CHECK(of(ConstantInit(-2.5)) == std::tuple("constant", -2.5, 0, 0, 0, 0));
+  CHECK(of(NormalInit(0.5, 7)) == std::tuple("normal", 0, 0, 0, 0.5, 7));
+  CHECK(of(TruncatedNormalInit(0.5, 7)) == std::tuple("truncated_normal", 0, 0, 0, 0.5, 7));
+  CHECK(of(TruncatedNormalInit(0)) == of(Zeros()));
+  CHECK(of(UniformInit(-1, 2, 7)) == std::tuple("uniform", 0, -1, 2, 0, 7));
 }
 
 TEST_CASE("an optimizer without a kind is its default but for the keys that are given") {

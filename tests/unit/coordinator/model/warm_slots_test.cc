@@ -93,8 +93,8 @@ optimizer:
 }
 
 TEST_CASE("warm start: the first update is the one that the old job would have made next") {
-  const std::string table =
-      GENERATE("lazy_adam", "adam", "adagrad", "rowwise_adagrad", "ftrl", "momentum", "rmsprop");
+  const std::string table = GENERATE("lazy_adam", "adamw", "adam", "adagrad", "rowwise_adagrad",
+                                     "ftrl", "momentum", "rmsprop");
   const std::string dense = table == "rowwise_adagrad" ? "adagrad" : table;
   const std::string rest =
       GENERATE("", "tables: {user: {sharding: hash}, place: {sharding: div}}\n");
