@@ -30,12 +30,13 @@ options() {
   has_options coxswain-worker -- --cluster --task --secret-file --root --metrics
   has_options coxswain train -- --cluster --report --model-dir --set --checkpoint-dir --resume --secret-file \
     --connect-timeout --metrics
+  has_options coxswain serve -- --model-dir --follow --name --http --drain-seconds
   # And deploy/ gives no other to them.
   found=$(cat "$source_dir"/deploy/systemd/*.service "$source_dir"/deploy/kubernetes/*.yaml |
-    tr '\n' ' ' | grep -oE 'coxswain(-ps|-worker)?( train)? [^;]*' | grep -oE -- ' --[a-z][a-z-]*' |
+    tr '\n' ' ' | grep -oE 'coxswain(-ps|-worker)?( train| serve)? [^;]*' | grep -oE -- ' --[a-z][a-z-]*' |
     sort -u | tr -d ' \n')
   equal "the options that deploy/ uses" \
-    "--checkpoint-dir--cluster--connect-timeout--metrics--model-dir--report--resume--root--secret-file--task" "$found"
+    "--checkpoint-dir--cluster--connect-timeout--drain-seconds--follow--http--metrics--model-dir--name--report--resume--root--secret-file--task" "$found"
 }
 
 # PrivateDevices= would hide the GPUs from the daemons that use them, whatever --gpus says.
@@ -54,7 +55,7 @@ units() {
   fi
   local unit
   mkdir "$tmp/units"
-  for unit in coxswain-ps coxswain-worker coxswain-train; do
+  for unit in coxswain-ps coxswain-worker coxswain-train coxswain-serve; do
     # Of its own it looks for the programs where they will be installed.
     sed 's#/usr/local/bin/coxswain[a-z-]*#/bin/true#' "$source_dir/deploy/systemd/$unit@.service" \
       >"$tmp/units/$unit@0.service"
