@@ -15,6 +15,7 @@
 namespace coxswain {
 namespace {
 
+using Catch::Matchers::Contains;
 using testing::Floats;
 using testing::Must;
 using testing::MustStart;
@@ -95,6 +96,25 @@ TEST_CASE("a function without what builds it is an error, and so is a column wit
                           "ControlDependencies: wanted a function, found none"));
   CHECK(absl::StrContains(message([](FunctionBuilder& f) { f.Result("x", f.Column("x")); }),
                           "wanted a data set with a column 'x', found none"));
+}
+
+TEST_CASE("an op with several outputs gives all of them, and another number is an error", "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const RemoteFunction best = Must(strategy.Define("best", [](FunctionBuilder& f) {
+    const std::vector<Output> top = f.OpN("TopK", {f.Constant(Floats({3, 9, 5}))}, {{"k", 2}}, 2);
+    f.Result("values", top[0]);
+    f.Result("indices", top[1]);
+  }));
+  ClusterCoordinator coordinator(strategy);
+  const std::vector<Tensor> results = Must(coordinator.Schedule(best).Get());
+  CHECK(ToVector<float>(results[0]) == std::vector<float>{9, 5});
+  CHECK(ToVector<int64_t>(results[1]) == std::vector<int64_t>{1, 2});
+  const auto wrong = strategy.Define("wrong", [](FunctionBuilder& f) {
+    const std::vector<Output> top = f.OpN("TopK", {f.Constant(Floats({3, 9}))}, {{"k", 1}}, 3);
+    REQUIRE(top.size() == 3);
+    f.Result("values", top[0]);
+  });
+  CHECK_THAT(std::string(wrong.status().message()), Contains("TopK: wanted 3 outputs, found 2"));
 }
 
 TEST_CASE("what one function computed is an error in another, not whatever has its number there",
