@@ -416,7 +416,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ClusterCoordinator::FetchGroup(
 
 absl::Status ClusterCoordinator::CheckNumber(const Tensor& tensor, absl::string_view result,
                                              DType dtype) {
-  if (tensor.dtype() == dtype && tensor.num_elements() >= 1) return absl::OkStatus();
+  if (tensor.dtype() == dtype && tensor.num_elements() == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("result '", result, "' is ", tensor.ToString(),
                                                  ", wanted one ", DTypeName(dtype)));
 }

@@ -13,6 +13,7 @@
 #include "coordinator/api/table_words.h"
 #include "coordinator/api/variable_info.h"
 #include "kernels/shard_target.h"
+#include "kernels/validate.h"
 #include "runtime/base/status.h"
 #include "runtime/function/partition.h"
 
@@ -78,17 +79,6 @@ void ScaleToNorm(FunctionBuilder* f, const std::vector<Output*>& gradients, floa
   }
 }
 
-// Whether a shape is, or is broadcast to, the other one and no larger one. A batch may be unknown.
-bool BroadcastsTo(const Shape& from, const Shape& to) {
-  if (from.rank() > to.rank()) return false;
-  for (int i = 1; i <= from.rank(); ++i) {
-    const int64_t dim = from.dim(from.rank() - i), wanted = to.dim(to.rank() - i);
-    if (dim == 1 || dim == wanted) continue;
-    if (wanted != kUnknownDim && (dim != kUnknownDim || wanted == 1)) return false;
-  }
-  return true;
-}
-
 void Clip(FunctionBuilder* f, const GradientClip& clip, const GradientsOf& gradients) {
   std::vector<Output*> all;
   for (const auto& [name, of_variable] : gradients) {
@@ -143,12 +133,19 @@ FunctionBuilder::~FunctionBuilder() = default;
 
 Output FunctionBuilder::Constant(Tensor value) { return state_->graph.Constant(std::move(value)); }
 
-Output FunctionBuilder::Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs) {
+Attrs FunctionBuilder::State::Seeded(const std::string& op, Attrs attrs) {
   // Nodes with one seed would draw the same numbers. The program's own seeds are small numbers.
-  if (attrs.find("seed") == attrs.end() && state_->Takes(op, "seed")) {
-    attrs["seed"] = state_->unseeded++ << 32;
-  }
-  return state_->graph.Op(op, inputs, std::move(attrs));
+  if (attrs.find("seed") == attrs.end() && Takes(op, "seed")) attrs["seed"] = unseeded++ << 32;
+  return attrs;
+}
+
+Output FunctionBuilder::Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs) {
+  return state_->graph.Op(op, inputs, state_->Seeded(op, std::move(attrs)));
+}
+
+std::vector<Output> FunctionBuilder::OpN(const std::string& op, const std::vector<Output>& inputs,
+                                         Attrs attrs, int count) {
+  return state_->graph.OpN(op, inputs, state_->Seeded(op, std::move(attrs)), std::max(0, count));
 }
 
 std::vector<Output> FunctionBuilder::Gradients(const std::vector<Output>& ys,
@@ -409,7 +406,16 @@ std::vector<Output> FunctionBuilder::State::PartsOf(const VariableInfo& info, Ou
 
 void FunctionBuilder::State::WriteWhole(const std::string& op, const VariableInfo& info,
                                         Output value, const Attrs& more) {
-  if (!Owns(info)) return;
+  if (!Owns(info) || graph.failed()) return;
+  const TensorType& found = graph.type(value);
+  const bool fits =
+      found.dtype == info.value_dtype() && kernels::MergeShapes(found.shape, info.shape).ok();
+  if (value.valid() && !fits) {
+    graph.Fail(absl::InvalidArgumentError(absl::StrCat(
+        op, ": wanted ", DTypeName(info.value_dtype()), info.shape.ToString(), " for variable '",
+        info.name, "', found ", DTypeName(found.dtype), found.shape.ToString())));
+    return;
+  }
   const std::vector<Output> parts = PartsOf(info, value);
   for (size_t s = 0; s < info.shards.size(); ++s) {
     Attrs attrs = ShardAttrs(info.shards[s]);
@@ -461,23 +467,6 @@ Output FunctionBuilder::FetchAdd(const Variable& variable, Output value) {
   return before;
 }
 
-Operation FunctionBuilder::Update(const MeanMetric& metric, Output values, Output weights) {
-  if (state_->graph.failed()) return {};
-  const Output numbers = As(this, values, DType::kF64);
-  Output counts = this->Op("OnesLike", {numbers});
-  if (weights.valid()) {
-    if (!BroadcastsTo(type(weights).shape, type(values).shape)) {
-      Fail(absl::InvalidArgumentError(absl::StrCat("Update: wanted weights for values ",
-                                                   type(values).shape.ToString(), ", found ",
-                                                   type(weights).shape.ToString())));
-      return {};
-    }
-    counts = Mul(counts, As(this, weights, DType::kF64));
-  }
-  const auto sum = [this](Output x) { return Reshape(Sum(x), Shape{1}); };
-  return AssignAdd(metric.sums(), Concat({sum(Mul(numbers, counts)), sum(counts)}, 0));
-}
-
 void FunctionBuilder::ControlDependencies(const std::vector<Operation>& after,
                                           const std::function<void()>& body) {
   if (body == nullptr) {
@@ -494,7 +483,8 @@ void FunctionBuilder::ControlDependencies(const std::vector<Operation>& after,
 
 void FunctionBuilder::Device(const std::string& device, const std::function<void()>& body) {
   const auto spec = ParseDevice(device);
-  const bool known = spec.ok() && spec->job.empty() && spec->task < 0;
+  const bool known = spec.ok() && spec->job.empty() && spec->task < 0 &&
+                     (spec->device.type == DeviceType::kGpu || spec->device.index == 0);
   if (!known || body == nullptr) {
     Fail(absl::InvalidArgumentError(
         known

@@ -78,6 +78,8 @@ struct FunctionBuilder::State {
                             Output rows);
   bool IsColumn(const std::string& argument) const;
   bool Takes(const std::string& op, absl::string_view attr) const;
+  // With a seed of its own for a random op that the program gives none.
+  Attrs Seeded(const std::string& op, Attrs attrs);
   // Parts of ApplyGradients, see gradients.cc.
   void ApplyRows(FunctionBuilder* f, const VariableGradient& gradient);
   void ApplyOwnRows(FunctionBuilder* f, const VariableGradient& gradient);

@@ -214,23 +214,4 @@ absl::StatusOr<EmbeddingTable> ParameterServerStrategy::CreateTable(const std::s
   return EmbeddingTable(std::move(created));
 }
 
-absl::StatusOr<MeanMetric> ParameterServerStrategy::CreateMean(const std::string& name) {
-  VariableOptions options;
-  options.shape = Shape{2};
-  options.dtype = DType::kF64;
-  options.partitioner = FixedShards(1);  // both sums at once
-  ASSIGN_OR_RETURN(Variable sums, CreateVariable(name, options));
-  return MeanMetric(std::move(sums));
-}
-
-absl::StatusOr<double> ParameterServerStrategy::Read(const MeanMetric& metric) {
-  ASSIGN_OR_RETURN(const Tensor sums, Read(metric.sums()));
-  const double* const of = sums.data<double>();
-  return of[1] == 0 ? 0 : of[0] / of[1];
-}
-
-absl::Status ParameterServerStrategy::Reset(const MeanMetric& metric) {
-  return Assign(metric.sums(), Tensor::Zeros(DType::kF64, Shape{2}));
-}
-
 }  // namespace coxswain

@@ -203,7 +203,7 @@ class ClusterCoordinator {
 
   // The result of this name, as its function has it (FunctionBuilder::Result), as a number; waits
   // for it. Errors: the closure's; NotFound naming the results that there are; InvalidArgument when
-  // it is of another type or has no number.
+  // it is of another type or not one number.
   template <typename T>
   absl::StatusOr<T> Fetch(const RemoteValue& value, absl::string_view result) const {
     absl::StatusOr<Tensor> tensor = Fetch(value, result);

@@ -24,6 +24,7 @@ class OpRegistry;
 
 namespace coxswain {
 
+class AucMetric;
 class EmbeddingTable;
 class MeanMetric;
 class PerWorkerValues;
@@ -155,6 +156,11 @@ class FunctionBuilder {
   // each step however often it is tried. Weights are of the values' shape, or of one that Mul
   // broadcasts to it. Errors (sticky): InvalidArgument for others.
   Operation Update(const MeanMetric& metric, Output values, Output weights = {});
+  // TensorFlow's tf.keras.metrics.AUC, in the same way: labels and predictions of one shape, of f32
+  // or f64. A label between 0 and 1 counts as a positive and a negative one, by its share. Errors
+  // (sticky): InvalidArgument for other shapes; and the closure's for a prediction or a label that
+  // is not from 0 to 1.
+  Operation Update(const AucMetric& metric, Output labels, Output predictions, Output weights = {});
   // Rows by unique id are added, without an optimizer; one shard only: ids are its own rows.
   Operation ScatterAdd(const EmbeddingTable& table, Output ids, Output rows);
 
@@ -281,10 +287,14 @@ class FunctionBuilder {
   Output SigmoidCrossEntropy(Output logits, Output labels) {
     return Op("SigmoidCrossEntropy", {logits, labels});
   }
-  // Any registered op, by name; its first output. A random op without the attribute `seed` draws
+  // Any op, by name (docs/ops.md); its first output. A random op without the attribute `seed` draws
   // other numbers than the others of its function. Errors (sticky): InvalidArgument for an
   // attribute that the op does not have.
   Output Op(const std::string& op, const std::vector<Output>& inputs, Attrs attrs = {});
+  // All outputs of one that has `count` of them; so many invalid ones after an error. Errors
+  // (sticky): as Op; InvalidArgument where it has another number.
+  std::vector<Output> OpN(const std::string& op, const std::vector<Output>& inputs, Attrs attrs,
+                          int count);
 
   // A result of the function, which ClusterCoordinator::Fetch finds by this name.
   void Result(const std::string& name, Output output);

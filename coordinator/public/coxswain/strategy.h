@@ -97,6 +97,20 @@ class MeanMetric {
   Variable sums_;
 };
 
+// The area under the ROC curve of predictions that closures have brought, by a histogram of them on
+// a parameter server. Otherwise as MeanMetric.
+class AucMetric {
+ public:
+  AucMetric() = default;  // none: strategies refuse it
+  explicit AucMetric(Variable histogram) : histogram_(std::move(histogram)) {}
+  // f64 [thresholds - 1, 2]: the weights of positive and of negative labels whose prediction is
+  // between two thresholds.
+  const Variable& histogram() const { return histogram_; }
+
+ private:
+  Variable histogram_;
+};
+
 struct VariableOptions {
   Shape shape = {};
   DType dtype = DType::kF32;         // f32, f64; i64 for counters
@@ -302,6 +316,10 @@ class ParameterServerStrategy {
 
   // TensorFlow's tf.keras.metrics.Mean, from zero. Its name is a variable's.
   absl::StatusOr<MeanMetric> CreateMean(const std::string& name);
+  // TensorFlow's tf.keras.metrics.AUC, whose thresholds divide 0 to 1 evenly: pairs of labels whose
+  // predictions are between the same two count half. Where most predictions are small, as of clicks,
+  // take more. Errors: also InvalidArgument for fewer than 2 thresholds.
+  absl::StatusOr<AucMetric> CreateAuc(const std::string& name, int64_t thresholds = 200);
 
   // Loads the data set here and on all workers.
   // Errors: those of reading, with file, line and column; DataLoss when a worker has other data;
@@ -354,8 +372,11 @@ class ParameterServerStrategy {
   absl::StatusOr<Tensor> Read(const EmbeddingTable& table, Values values = Values::kWeights);
   // 0 when nothing was brought since the metric was made or reset.
   absl::StatusOr<double> Read(const MeanMetric& metric);
+  // Errors: also FailedPrecondition without a positive, or without a negative label.
+  absl::StatusOr<double> Read(const AucMetric& metric);
   // From zero again. What closures bring that are not over now comes before it, or after.
   absl::Status Reset(const MeanMetric& metric);
+  absl::Status Reset(const AucMetric& metric);
   // What Assign, Reset, WriteShard, WriteIds and RemoveIds write is part of no closure, and does
   // not run again: until a checkpoint has it, and without checkpoints for ever, the loss of a
   // parameter server whose shards, or with kRollback all, would go back to before ends the program

@@ -1,5 +1,6 @@
 // Functions that write variables by hand.
 #include <catch2/catch.hpp>
+#include <string>
 #include <vector>
 
 #include "coordinator/api/variable_info.h"
@@ -8,6 +9,7 @@
 namespace coxswain {
 namespace {
 
+using Catch::Matchers::Contains;
 using testing::Floats;
 using testing::Must;
 using testing::MustStart;
@@ -38,16 +40,29 @@ TEST_CASE("Assign and AssignAdd write variables of any number of shards", "[api]
     Must(coordinator.Join());
     for (float& number : numbers) number *= 21;
     CHECK(ToVector<float>(Must(strategy.Read(variable))) == numbers);
-    // What does not fit is seen before it runs, or by the parameter server.
-    const auto wrong = strategy.Define("wrong", [&](FunctionBuilder& f) {
-      f.Assign(variable, f.Constant(Floats({1, 2, 3})));
-    });
-    if (shards > 1) {
-      CHECK_FALSE(wrong.ok());
-    } else {
-      coordinator.Schedule(Must(wrong));
-      CHECK_FALSE(coordinator.Join().ok());
-    }
+  }
+}
+
+TEST_CASE("a value that does not fit its variable is refused when the function is defined",
+          "[api]") {
+  for (const int shards : {1, 3}) {
+    INFO(shards << " shards");
+    ParameterServerStrategy strategy(MustStart(2, 1));
+    const Variable variable = Must(strategy.CreateVariable(
+        "variable", {.shape = Shape{5, 2}, .partitioner = FixedShards(shards)}));
+    const auto error = [&](const Tensor& value) {
+      const auto defined = strategy.Define(
+          "wrong", [&](FunctionBuilder& f) { f.AssignAdd(variable, f.Constant(value)); });
+      CHECK(defined.status().code() == absl::StatusCode::kInvalidArgument);
+      return std::string(defined.status().message());
+    };
+    CHECK_THAT(error(Floats({1, 2, 3})),
+               Contains("wanted f32[5,2] for variable 'variable', found f32[3]"));
+    CHECK_THAT(error(Tensor::Zeros(DType::kI64, Shape{5, 2})), Contains("found i64[5,2]"));
+    CHECK_THAT(error(Tensor::Zeros(DType::kF32, Shape{4, 2})), Contains("found f32[4,2]"));
+    Must(strategy.Define("unknown", [&](FunctionBuilder& f) {
+      f.Assign(variable, f.Argument("value", DType::kF32, Shape{kUnknownDim, 2}));
+    }));
   }
 }
 

@@ -276,6 +276,8 @@ TEST_CASE("a function may have any results: several, nested by name, repeated, c
   CHECK(f.results() == std::vector<std::string>{"stats/mean", "stats/rows/sum", "input", "n", "y",
                                                 "y again", "constant", "v"});
   CHECK(coordinator.Fetch<float>(value, "n").status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(coordinator.Fetch<float>(value, "y").status().message()),
+             Contains("wanted one f32"));  // it has several
   const absl::Status unknown = coordinator.Fetch<float>(value, "mean").status();
   CHECK(absl::IsNotFound(unknown));
   CHECK_THAT(std::string(unknown.message()),

@@ -1,5 +1,7 @@
-// Counters that give numbers, and means that closures update.
+// Counters that give numbers, and metrics that closures update.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 namespace coxswain {
 namespace {
 
+using Catch::Matchers::Contains;
 using testing::Floats;
 using testing::Must;
 using testing::MustStart;
@@ -169,6 +172,92 @@ TEST_CASE("weights of a mean are broadcast to the values, and never beyond them"
     CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
     CHECK(absl::StrContains(refused.message(), "Update: wanted weights for values"));
   }
+}
+
+// Keras' algorithm in another form: of all pairs of a positive and a negative label, the share whose
+// predictions are in order, half of those between the same two thresholds.
+double AreaByPairs(const std::vector<float>& labels, const std::vector<float>& predictions,
+                   const std::vector<float>& weights, int64_t thresholds) {
+  const auto interval = [&](float p) {
+    return std::max(0.0, std::ceil(double{p} * static_cast<double>(thresholds - 1)) - 1);
+  };
+  double right = 0, all = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    for (size_t j = 0; j < labels.size(); ++j) {
+      const double pair = double{weights[i]} * labels[i] * weights[j] * (1 - double{labels[j]});
+      const double above = interval(predictions[i]), below = interval(predictions[j]);
+      all += pair;
+      right += above > below ? pair : above == below ? pair / 2 : 0;
+    }
+  }
+  return right / all;
+}
+
+TEST_CASE("an area under the ROC curve is that of all closures' predictions, each once", "[api]") {
+  constexpr int64_t kThresholds = 20;
+  ParameterServerStrategy strategy(MustStart(2, 2));
+  const AucMetric plain = Must(strategy.CreateAuc("plain", kThresholds));
+  const AucMetric weighed = Must(strategy.CreateAuc("weighed"));
+  const RemoteFunction update = Must(strategy.Define("update", [&](FunctionBuilder& f) {
+    const Output labels = f.Argument("labels", DType::kF32, Shape{kUnknownDim});
+    const Output predictions = f.Argument("predictions", DType::kF32, Shape{kUnknownDim});
+    f.Update(plain, labels, predictions);
+    f.Update(weighed, labels, predictions, f.Argument("weights", DType::kF32, Shape{kUnknownDim}));
+  }));
+  CHECK_THAT(std::string(strategy.Read(plain).status().message()),
+             Contains("AUC 'plain': wanted positive and negative labels"));
+  std::vector<float> labels, predictions, weights;
+  ClusterCoordinator coordinator(strategy);
+  for (int i = 0; i < 50; ++i) {
+    // Some on the thresholds, and the ends.
+    const float p = i % 5 == 0 ? static_cast<float>(i) / 45 : static_cast<float>(i * 37 % 50) / 49;
+    labels.push_back(i % 7 == 0 ? 0.25f : static_cast<float>(i * i % 3 == 1));
+    predictions.push_back(std::min(p, 1.f));
+    weights.push_back(static_cast<float>(1 + i % 4));
+    coordinator.Schedule(
+        update, {Floats({labels.back()}), Floats({predictions.back()}), Floats({weights.back()})});
+  }
+  Must(coordinator.Join());
+  CHECK(Must(strategy.Read(plain)) ==
+        Approx(AreaByPairs(labels, predictions, std::vector<float>(50, 1), kThresholds)));
+  CHECK(Must(strategy.Read(weighed)) == Approx(AreaByPairs(labels, predictions, weights, 200)));
+  Must(strategy.Reset(plain));
+  CHECK_FALSE(strategy.Read(plain).ok());
+  coordinator.Schedule(update, {Floats({1, 0}), Floats({1, 0}), Floats({1, 1})});
+  Must(coordinator.Join());
+  CHECK(Must(strategy.Read(plain)) == 1);
+}
+
+TEST_CASE("what is no probability, and shapes that differ, are errors of an area", "[api]") {
+  ParameterServerStrategy strategy(MustStart(1, 1));
+  const AucMetric auc = Must(strategy.CreateAuc("auc"));
+  const auto update = [&](const Tensor& labels, const Tensor& predictions) {
+    const auto defined = strategy.Define("update", [&](FunctionBuilder& f) {
+      f.Update(auc, f.Constant(labels), f.Constant(predictions));
+    });
+    if (!defined.ok()) return defined.status();
+    ClusterCoordinator coordinator(strategy);
+    coordinator.Schedule(*defined);
+    return coordinator.Join();
+  };
+  for (const float wrong : {-0.01f, 1.01f, NAN}) {
+    CHECK_THAT(update(Floats({1, 0}), Floats({0.5f, wrong})).ToString(),
+               Contains("'auc' wants labels and predictions from 0 to 1"));
+    CHECK_THAT(update(Floats({1, wrong}), Floats({0.5f, 0.5f})).ToString(),
+               Contains("'auc' wants labels and predictions from 0 to 1"));
+  }
+  CHECK_THAT(update(Floats({1}), Floats({0.5f, 0.5f})).ToString(),
+             Contains("wanted labels for predictions [2], found [1]"));
+  CHECK_FALSE(strategy.Read(auc).ok());  // nothing of all this is in it
+  CHECK_FALSE(strategy.Read(AucMetric()).ok());
+  CHECK_FALSE(strategy.Reset(AucMetric()).ok());
+  CHECK_FALSE(
+      strategy
+          .Define("none",
+                  [&](FunctionBuilder& f) { f.Update(AucMetric(), f.Scalar(1), f.Scalar(1)); })
+          .ok());
+  CHECK_THAT(std::string(strategy.CreateAuc("few", 1).status().message()),
+             Contains("wanted two thresholds or more, found 1"));
 }
 
 }  // namespace

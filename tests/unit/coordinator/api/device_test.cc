@@ -219,7 +219,8 @@ TEST_CASE("a device that is none is an error of the function's definition", "[ap
   const auto define = [&](const std::string& device, const std::function<void()>& body) {
     return strategy.Define("f", [&](FunctionBuilder& f) { f.Device(device, body); }).status();
   };
-  for (const char* wrong : {"gpu", "/device:TPU:0", "/job:ps/task:0", "/task:1/device:GPU:0"}) {
+  for (const char* wrong :
+       {"gpu", "/device:TPU:0", "/job:ps/task:0", "/task:1/device:GPU:0", "/device:CPU:1"}) {
     const absl::Status status = define(wrong, [] {});
     CHECK(status.code() == absl::StatusCode::kInvalidArgument);
     CHECK(absl::StrContains(status.message(), wrong));
