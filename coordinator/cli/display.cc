@@ -136,9 +136,18 @@ void Display::ShowText(const std::string& text) {
   std::fflush(stdout);
 }
 
-void Display::ShowProgress(const runner::Progress& progress) {
+void Display::ShowProgress(const runner::Progress& reading) {
   if (quiet_) return;
   absl::MutexLock lock(&mu_);
+  runner::Progress progress = reading;
+  if (progress.phase == runner::Progress::Phase::kTraining) {
+    const auto rate = recent_.Add({progress.seconds, progress.steps, progress.examples});
+    if (rate) progress.examples_per_second = rate->examples;
+    if (rate && rate->steps > 0 && progress.total_steps > 0) {
+      progress.seconds_left =
+          static_cast<double>(progress.total_steps - progress.steps) / rate->steps;
+    }
+  }
   if (progress.epochs > 0) steps_per_epoch_ = progress.total_steps / progress.epochs;
   if (terminal_) {
     std::printf("\r\033[K%s", Line(progress).c_str());

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "coordinator/cli/recent_rate.h"
 #include "coordinator/runner/runner.h"
 #include "nlohmann/json.hpp"
 
@@ -34,7 +35,8 @@ class Display {
 
   // Prints lines on stdout unchanged.
   void ShowText(const std::string& text);
-  void ShowProgress(const runner::Progress& progress);
+  // With the rate of the last seconds.
+  void ShowProgress(const runner::Progress& reading);
   void ShowEvaluation(const runner::Evaluation& evaluation);
   // Prints an event of the cluster as a line on stderr.
   void ShowEvent(const ClusterEvent& event);
@@ -47,6 +49,7 @@ class Display {
   const bool quiet_;
   const bool terminal_;
   absl::Mutex mu_;
+  RecentRate recent_ ABSL_GUARDED_BY(mu_);
   bool live_ ABSL_GUARDED_BY(mu_) = false;
   int64_t log_every_ ABSL_GUARDED_BY(mu_) = 1;
   int64_t last_steps_ ABSL_GUARDED_BY(mu_) = 0;
