@@ -73,6 +73,7 @@ void Bootstrap::Add(const Measured& m) {
   batch.examples.Restart(m);
   batch.examples.prediction = Copied(m.prediction);
   batch.examples.label = Copied(m.label);
+  batch.examples.score = Copied(m.score);
   batch.examples.weight = Copied(m.weight);
   batch.examples.ranks = Copied(m.ranks);
   batch.examples.group = Copied(m.group);

@@ -7,6 +7,11 @@
 
 namespace coxswain::model {
 
+bool SaysProbabilities(const job::JobSpec& job) {
+  return job.tasks.empty() && job.loss != nullptr &&
+         job::KindOf(*job.loss).prediction == job::PredictionKind::kProbability;
+}
+
 Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   const Output logits = Logits(f, parts);
   const job::LossSpec& spec = *parts.job().loss;
@@ -20,11 +25,13 @@ Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
 }
 
 void LabelledModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
-  f.Result("prediction", parts.job().loss->Predict(f, Logits(f, parts)));
+  const Output logits = Logits(f, parts);
+  f.Result("prediction", parts.job().loss->Predict(f, logits));
   f.Result("label", f.Cast(parts.Label(f), DType::kF32));
   if (job::MeasuresRanks(parts.job())) {
     f.Result("rank", ItemRanks(f, parts));
   }
+  if (SaysProbabilities(parts.job())) f.Result("score", logits);
   parts.ResultExamples(f);
 }
 

@@ -6,6 +6,10 @@
 
 namespace coxswain::model {
 
+// The job's loss says the probability that the label is 1, and an evaluation step returns the
+// logits of its examples, f32 [B], behind labels and ranks: Measured::score.
+bool SaysProbabilities(const job::JobSpec& job);
+
 class LabelledModel : public job::ModelSpec {
  public:
   // The scores before the loss's link function: f32 [B] or [B, classes].

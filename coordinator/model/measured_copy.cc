@@ -8,6 +8,7 @@ Measured MeasuredCopy::View() const {
   m.task = task;
   m.prediction = prediction;
   m.label = label;
+  m.score = score;
   m.ranks = ranks;
   m.weight = weight;
   m.group = group;
@@ -18,7 +19,7 @@ Measured MeasuredCopy::View() const {
 void MeasuredCopy::Restart(const Measured& from) {
   task = from.task;
   classes = from.classes;
-  for (auto* values : {&prediction, &label, &weight}) values->clear();
+  for (auto* values : {&prediction, &label, &score, &weight}) values->clear();
   for (auto* values : {&ranks, &group, &unseen}) values->clear();
 }
 
@@ -29,6 +30,7 @@ void MeasuredCopy::Take(const Measured& from, size_t i) {
     prediction.insert(prediction.end(), row.begin(), row.end());
     label.push_back(from.label[i]);
   }
+  if (!from.score.empty()) score.push_back(from.score[i]);
   if (!from.ranks.empty()) ranks.push_back(from.ranks[i]);
   if (!from.weight.empty()) weight.push_back(from.weight[i]);
   if (!from.group.empty()) group.push_back(from.group[i]);

@@ -11,7 +11,7 @@ namespace coxswain::model {
 struct MeasuredCopy {
   size_t task = 0;
   int64_t classes = 1;
-  std::vector<float> prediction, label, weight;
+  std::vector<float> prediction, label, score, weight;
   std::vector<int64_t> ranks, group, unseen;
 
   size_t size() const { return label.empty() ? ranks.size() : label.size(); }

@@ -17,6 +17,9 @@ struct Measured {
   int64_t classes = 1;                 // 1: `prediction` has one number an example
   absl::Span<const float> prediction;  // f32 [B] or [B, classes]
   absl::Span<const float> label;       // f32 [B]
+  // f32 [B]: numbers in the order of the predictions, as fine at 1 as at 0: a probability in f32 is
+  // 1 from a logit of 17 on. Empty: the predictions are.
+  absl::Span<const float> score;
   // i64 [B]: the number of candidates that score higher than the true one; below 0: the example has
   // no rank.
   absl::Span<const int64_t> ranks;
@@ -28,6 +31,9 @@ struct Measured {
   double loss = 0;  // summed over pairs of words
   size_t task = 0;  // whose predictions these are, of a model that has several
 
+  float score_of(size_t example) const {
+    return score.empty() ? prediction[example] : score[example];
+  }
   double weight_of(size_t example) const {
     return weight.empty() ? 1 : static_cast<double>(weight[example]);
   }

@@ -88,6 +88,7 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   if (prediction.dtype() != DType::kF32 || label.dtype() != DType::kF32 || label.rank() != 1 ||
       prediction.rank() < 1 || prediction.dim(0) != label.dim(0) ||
       (!weights.empty() && static_cast<int64_t>(weights.size()) != label.dim(0)) ||
+      (!examples.scores.empty() && static_cast<int64_t>(examples.scores.size()) != label.dim(0)) ||
       (!groups.empty() && static_cast<int64_t>(groups.size()) != label.dim(0)) ||
       (!examples.unseen.empty() && static_cast<int64_t>(examples.unseen.size()) != label.dim(0)) ||
       (!examples.ranks.empty() && static_cast<int64_t>(examples.ranks.size()) != label.dim(0))) {
@@ -99,6 +100,7 @@ absl::Status MetricAccumulator::AddPredictions(const Tensor& prediction, const T
   measured.classes = prediction.rank() == 2 ? prediction.dim(1) : 1;
   measured.prediction = prediction.values<float>();
   measured.label = label.values<float>();
+  measured.score = examples.scores;
   measured.task = examples.task;
   measured.weight = weights;
   measured.group = groups;

@@ -21,6 +21,7 @@ namespace coxswain::model {
 // Attributes of the examples of a batch, beside the predictions; empty: the examples have none.
 struct MeasuredExamples {
   absl::Span<const float> weights = {};   // weights of the examples
+  absl::Span<const float> scores = {};    // Measured::score
   absl::Span<const int64_t> groups = {};  // equal numbers form a group
   absl::Span<const int64_t> unseen = {};  // Measured::unseen
   size_t task = 0;                        // whose predictions these are

@@ -40,7 +40,8 @@ class Model {
   // names that score higher than the true one, without those known for the example; where
   // ranks_in_pieces() those of ItemModel::Evaluate, of which Ranks makes ranks. kLabel:
   // "prediction", f32 [B] or [B, classes] (a probability, a class's probability, or a number) and
-  // "label", f32 [B]; then, if the job ranks too (job::MeasuresRanks), "rank" as above. After
+  // "label", f32 [B]; then, if the job ranks too (job::MeasuresRanks), "rank" as above; and
+  // "score", f32 [B], the logit of a probability. After
   // these, for kItem and kLabel: "slice.0", ..., i64 [B], the values of each of evaluate.slices;
   // "group", i64 [B], if examples have groups (job::MeasuresGroups),
   // "unseen", the column known.unseen, if they rank with evaluate.exclude_known: training, and

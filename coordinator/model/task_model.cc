@@ -18,6 +18,10 @@ Output WeightsOf(FunctionBuilder& f, const proto::LabelSpec& label) {
 
 }  // namespace
 
+bool SaysProbability(const job::TaskSpec& task) {
+  return job::KindOf(*task.loss).prediction == job::PredictionKind::kProbability;
+}
+
 Output TaskModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
   const std::vector<job::TaskSpec>& tasks = parts.job().tasks;
   const std::vector<Output> logits = Logits(f, parts);
@@ -43,6 +47,7 @@ void TaskModel::Evaluate(FunctionBuilder& f, const ModelParts& parts) const {
     const proto::LabelSpec& label = parts.job().dataset.labels(static_cast<int>(t));
     f.Result(absl::StrCat(tasks[t].name, "/prediction"), tasks[t].loss->Predict(f, logits[t]));
     f.Result(absl::StrCat(tasks[t].name, "/label"), f.Column(data::LabelColumnOf(label.name())));
+    if (SaysProbability(tasks[t])) f.Result(absl::StrCat(tasks[t].name, "/score"), logits[t]);
     const Output weights = WeightsOf(f, label);
     if (weights.valid()) f.Result(absl::StrCat(tasks[t].name, "/weight"), weights);
   }
@@ -65,15 +70,20 @@ absl::Status AddTasks(const job::JobSpec& job, absl::Span<const Tensor> results,
                       MeasuredExamples examples, MetricAccumulator* metrics) {
   size_t next = 0;
   for (size_t t = 0; t < job.tasks.size(); ++t) {
+    const bool scored = SaysProbability(job.tasks[t]);
     const bool weighted = !job.dataset.labels(static_cast<int>(t)).weight().empty();
     const size_t first = next;
-    next += weighted ? 3 : 2;
-    if (next > results.size() || (weighted && results[first + 2].dtype() != DType::kF32)) {
+    next += 2 + static_cast<size_t>(scored) + static_cast<size_t>(weighted);
+    bool good = next <= results.size();
+    for (size_t i = first + 2; good && i < next; ++i) good = results[i].dtype() == DType::kF32;
+    if (!good) {
       return absl::InternalError("an evaluation step returned other results than its tasks have");
     }
     examples.task = t;
+    examples.scores = {};
+    if (scored) examples.scores = results[first + 2].values<float>();
     examples.weights = {};
-    if (weighted) examples.weights = results[first + 2].values<float>();
+    if (weighted) examples.weights = results[next - 1].values<float>();
     RETURN_IF_ERROR(metrics->AddPredictions(results[first], results[first + 1], examples));
   }
   if (next == results.size()) return absl::OkStatus();

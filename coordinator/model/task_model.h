@@ -13,6 +13,10 @@ namespace coxswain::model {
 
 inline constexpr job::PredictionKind kTasks[] = {job::PredictionKind::kTasks};
 
+// Its loss says the probability that the label is 1. Metrics of order take its logits
+// (Measured::score).
+bool SaysProbability(const job::TaskSpec& task);
+
 class TaskModel : public job::ModelSpec {
  public:
   // For each of the job's tasks, before its loss's link function: f32 [B].
@@ -20,8 +24,9 @@ class TaskModel : public job::ModelSpec {
 
   // The sum of the tasks' mean losses, each times its weight.
   Output Train(FunctionBuilder& f, const ModelParts& parts) const override;
-  // For each task what its loss says of the logits and its label, f32 [B], and where its rows have
-  // weights these, f32 [B]; then "group", where examples belong together.
+  // For each task what its loss says of the logits and its label, f32 [B], the logits where that is
+  // a probability, and where its rows have weights these, f32 [B]; then "group", where examples
+  // belong together.
   void Evaluate(FunctionBuilder& f, const ModelParts& parts) const override;
   // "score" and "prediction", f32 [B, tasks].
   void Predict(FunctionBuilder& f, const ModelParts& parts) const override;

@@ -4,11 +4,16 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace coxswain::model {
 
@@ -18,6 +23,18 @@ inline std::string FileIdentity(const std::string& path) {
   if (stat(path.c_str(), &file) != 0) return "";
   return absl::StrCat(path, " ", file.st_dev, ".", file.st_ino, ".", file.st_size, ".",
                       file.st_mtim.tv_sec, ".", file.st_mtim.tv_nsec);
+}
+
+// That of each file in a directory: whether something of it was put right, or has arrived.
+inline std::string FilesIdentity(const std::string& directory) {
+  std::vector<std::string> files;
+  std::error_code error;  // one that goes meanwhile has no identity
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error)) {
+    files.push_back(FileIdentity(at->path().string()));
+  }
+  std::sort(files.begin(), files.end());
+  return absl::StrJoin(files, "\n");
 }
 
 inline absl::Status ReplacedError(const std::string& directory) {

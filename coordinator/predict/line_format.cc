@@ -56,8 +56,4 @@ void AppendNumber(float number, std::string* line) {
   line->append(text, static_cast<size_t>(end - text));
 }
 
-bool SaysChance(const job::TaskSpec& task) {
-  return job::KindOf(*task.loss).prediction == job::PredictionKind::kProbability;
-}
-
 }  // namespace coxswain::predict

@@ -55,7 +55,5 @@ std::vector<std::string> NamesOfLine(const LineContent& content, AddNames add_ta
 
 // Appends as many digits as are needed to distinguish the number from its neighbours.
 void AppendNumber(float number, std::string* line);
-// Whether the task says a probability, and with it a score.
-bool SaysChance(const job::TaskSpec& task);
 
 }  // namespace coxswain::predict

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "coordinator/model/cluster_words.h"
 #include "coordinator/model/join_unless_stopped.h"
+#include "coordinator/model/labelled_model.h"
 #include "coordinator/model/task_model.h"
 #include "coordinator/runner/data_checks.h"
 #include "coordinator/runner/runner.h"
@@ -89,6 +90,13 @@ absl::StatusOr<model::MeasuredExamples> ExamplesOf(const job::JobSpec& job,
       return absl::InternalError("an evaluation step did not say which slices its examples are of");
     }
     examples.slices.insert(examples.slices.begin(), values->values<int64_t>());
+  }
+  if (model::SaysProbabilities(job)) {
+    const Tensor* scores = take(DType::kF32);
+    if (scores == nullptr) {
+      return absl::InternalError("an evaluation step returned no scores of its examples");
+    }
+    examples.scores = scores->values<float>();
   }
   return examples;
 }

@@ -28,7 +28,7 @@ constexpr job::SchemaKey RejectKnownKey(const char* fallback) {
   return job::Key<Member>(
       "reject_known", fallback,
       "exclude from an example's negatives its own item and the items of its `history` feature; "
-      "`in_batch_softmax` excludes its own item in any case");
+      "`bpr` and `in_batch_softmax` exclude its own item in any case");
 }
 
 // Reports an error if `distortion` is given but negatives are not drawn by popularity.

@@ -16,9 +16,7 @@ class Auc : public Metric {
  public:
   void Add(const Measured& m) override {
     if (m.classes != 1) return;
-    ForEachExample(m, [&](absl::Span<const float> row, float label, double weight) {
-      scored_.push_back({row[0], label, static_cast<float>(weight)});
-    });
+    for (size_t i = 0; i < m.label.size(); ++i) scored_.push_back(ScoredOf(m, i));
   }
   double Value(double) const override { return WeightedArea(scored_); }
   std::string WhyUndefined() const override {

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/model/metric.h"
+
 namespace coxswain::model {
 
 struct ScoredExample {
@@ -10,6 +12,10 @@ struct ScoredExample {
   float label;  // above 0.5: positive
   float weight = 1;
 };
+
+inline ScoredExample ScoredOf(const Measured& m, size_t example) {
+  return {m.score_of(example), m.label[example], static_cast<float>(m.weight_of(example))};
+}
 
 // Not a number when one class is missing, for there is no pair to rank, or when a score is not a
 // number.

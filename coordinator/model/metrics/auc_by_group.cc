@@ -15,8 +15,7 @@ class AucByGroup : public Metric {
   void Add(const Measured& m) override {
     if (m.classes != 1 || m.group.size() != m.label.size()) return;
     for (size_t i = 0; i < m.label.size(); ++i) {
-      groups_[m.group[i]].push_back(
-          {m.prediction[i], m.label[i], static_cast<float>(m.weight_of(i))});
+      groups_[m.group[i]].push_back(ScoredOf(m, i));
     }
   }
   double Value(double) const override {

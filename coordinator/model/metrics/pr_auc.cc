@@ -16,10 +16,10 @@ class PrAuc : public Metric {
  public:
   void Add(const Measured& m) override {
     if (m.classes != 1) return;
-    ForEachExample(m, [&](absl::Span<const float> row, float label, double weight) {
-      scored_.push_back({row[0], label, static_cast<float>(weight)});
-      if (label > 0.5f) positives_ += weight;
-    });
+    for (size_t i = 0; i < m.label.size(); ++i) {
+      scored_.push_back(ScoredOf(m, i));
+      if (m.label[i] > 0.5f) positives_ += m.weight_of(i);
+    }
   }
   double Value(double) const override {
     for (const ScoredExample& example : scored_) {

@@ -7,6 +7,7 @@
 //   items            item_1,score_1,item_2,score_2,...
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/model/task_model.h"
 #include "coordinator/predict/csv_field.h"
 #include "coordinator/predict/line_formats/format_list.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 void AddTasks(const LineContent& content, std::vector<std::string>* names) {
   for (const job::TaskSpec& task : content.predictor->tasks()) {
-    if (SaysChance(task)) {
+    if (model::SaysProbability(task)) {
       names->push_back(absl::StrCat(task.name, "_score"));
       names->push_back(absl::StrCat(task.name, "_probability"));
     } else {
@@ -87,8 +88,8 @@ void Append(const LineContent& content, const Scores& scores, const LineRow& row
   }
   for (size_t t = 0; t < tasks.size(); ++t) {
     if (t > 0) lines->push_back(',');
-    AppendScore(SaysChance(tasks[t]), scores, static_cast<size_t>(row.row) * tasks.size() + t,
-                lines);
+    AppendScore(model::SaysProbability(tasks[t]), scores,
+                static_cast<size_t>(row.row) * tasks.size() + t, lines);
   }
   lines->push_back('\n');
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/task_model.h"
 #include "coordinator/predict/line_formats/format_list.h"
 #include "nlohmann/json.hpp"
 
@@ -45,7 +46,8 @@ void AppendTasks(const Predictor& predictor, const Scores& scores, int64_t row,
   const std::vector<job::TaskSpec>& tasks = predictor.tasks();
   for (size_t t = 0; t < tasks.size(); ++t) {
     absl::StrAppend(lines, t > 0 ? ", " : "", "\"", tasks[t].name, "\": {");
-    AppendScore(SaysChance(tasks[t]), scores, static_cast<size_t>(row) * tasks.size() + t, lines);
+    AppendScore(model::SaysProbability(tasks[t]), scores,
+                static_cast<size_t>(row) * tasks.size() + t, lines);
     lines->push_back('}');
   }
 }

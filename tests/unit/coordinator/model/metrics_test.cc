@@ -130,6 +130,34 @@ TEST_CASE("values behind the first thousand of a vocabulary are one slice", "[me
   CHECK(found[1].metrics.at("hit_rate@1") == Approx(2.0 / 3));
 }
 
+TEST_CASE("areas go by scores, which tell apart what rounds to a probability of 1", "[metrics]") {
+  const std::vector<job::MetricSpec> specs = {Spec("auc"), Spec("pr_auc"), Spec("auc_by_group"),
+                                              Spec("logloss")};
+  Bootstrap bootstrap(specs, 20, 1);
+  Slices slices(specs, {1});
+  MetricAccumulator all(specs, &bootstrap, &slices);
+  const std::vector<float> scores = {30, 20, 18, 17.5f, 17.25f}, labels = {1, 0, 1, 0, 0};
+  const std::vector<int64_t> group(5, 0), slice(5, 0);
+  MeasuredExamples examples;
+  examples.scores = scores;
+  examples.groups = group;
+  examples.slices = {slice};
+  const Tensor ones = Tensor::FromVector(std::vector<float>(5, 1)), y = Tensor::FromVector(labels);
+  REQUIRE(all.AddPredictions(ones, y, examples).ok());
+  const auto check = [](const std::map<std::string, double>& values) {
+    CHECK(values.at("auc") == Approx(5.0 / 6));
+    CHECK(values.at("auc_by_group") == Approx(5.0 / 6));
+    CHECK(values.at("pr_auc") == Approx((1 + 2.0 / 3) / 2));
+  };
+  check(all.Compute());
+  REQUIRE(slices.Compute().size() == 1);
+  check(slices.Compute()[0].metrics);
+  const auto intervals = bootstrap.Intervals(env::NewComputePool(1).get());
+  CHECK(intervals.at("pr_auc").high > 0.6);  // of ties it would be 0.4, and of few 1
+  examples.scores = absl::MakeSpan(scores).first(4);
+  CHECK_FALSE(all.AddPredictions(ones, y, examples).ok());
+}
+
 TEST_CASE("labels that are all the same have no area under the curve, and are told", "[metrics]") {
   CHECK(std::isnan(AreaUnderCurve({})));
   CHECK(std::isnan(AreaUnderCurve({{0.3f, 1.0f}})));

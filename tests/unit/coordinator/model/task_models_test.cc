@@ -96,15 +96,16 @@ double Loss(const Trained& t, Score score) {
 template <typename Score>
 void CheckModel(const std::string& model, Score score) {
   Trained t(kRatings, Job(model), 5, 7);
-  REQUIRE(t.evaluated.size() == 5);  // of click two, of stars its weights too
+  REQUIRE(t.evaluated.size() == 6);  // of click its logits too, of stars its weights
   for (size_t i = 0; i < 5; ++i) {
     INFO("row " << i);
     const Scores s = score(t, kRows[i]);
     CHECK(t.evaluated[0][i] == Approx(1 / (1 + std::exp(-s.click))).epsilon(1e-4));
     CHECK(t.evaluated[1][i] == kRows[i].click);
-    CHECK(t.evaluated[2][i] == Approx(s.stars).epsilon(1e-4).margin(1e-5));
-    CHECK(t.evaluated[3][i] == kRows[i].stars);
-    CHECK(t.evaluated[4][i] == kRows[i].known);
+    CHECK(t.evaluated[2][i] == Approx(s.click).epsilon(1e-4).margin(1e-5));
+    CHECK(t.evaluated[3][i] == Approx(s.stars).epsilon(1e-4).margin(1e-5));
+    CHECK(t.evaluated[4][i] == kRows[i].stars);
+    CHECK(t.evaluated[5][i] == kRows[i].known);
   }
   const Trained next(kRatings, Job(model), 5, 8);
   CheckStepIsGradient(&t, next, [&](const Trained& at) { return Loss(at, score); });
@@ -153,16 +154,16 @@ TEST_CASE("tasks: metrics of each are of its own predictions, labels and weights
   CHECK(job.evaluate.metrics[1].name == "stars/mae");  // the only task it says something about
   MetricAccumulator metrics(job.evaluate.metrics);
   const auto tensor = [](std::vector<float> values) { return Tensor::FromVector(values); };
-  const std::vector<Tensor> results = {tensor({0.5f, 0.25f}), tensor({1, 0}), tensor({3, 5}),
-                                       tensor({1, 4}), tensor({3, 1})};
+  const std::vector<Tensor> results = {tensor({0.5f, 0.25f}), tensor({1, 0}), tensor({0, -1}),
+                                       tensor({3, 5}),        tensor({1, 4}), tensor({3, 1})};
   REQUIRE(AddTasks(job, results, {}, &metrics).ok());
   const auto values = metrics.Compute();
   CHECK(values.at("click/logloss") == Approx(-(std::log(0.5) + std::log(0.75)) / 2));
   CHECK(values.at("stars/mae") == Approx((3 * 2 + 1 * 1) / 4.0));
   CHECK(metrics.examples() == 2);
   CHECK_FALSE(AddTasks(job, absl::MakeSpan(results).subspan(1), {}, &metrics).ok());
-  CHECK_FALSE(AddTasks(job, absl::MakeSpan(results).first(4), {}, &metrics).ok());
-  const std::vector<Tensor> more(6, results[0]);
+  CHECK_FALSE(AddTasks(job, absl::MakeSpan(results).first(5), {}, &metrics).ok());
+  const std::vector<Tensor> more(7, results[0]);
   CHECK_FALSE(AddTasks(job, more, {}, &metrics).ok());
 }
 
@@ -223,8 +224,8 @@ TEST_CASE("mmoe and shared_bottom learn two planted labels that contradict each 
     const Trained t(csv, rest + model, rows, 1500);
     for (const size_t task : {size_t{0}, size_t{1}}) {
       int right = 0;
-      for (size_t i = 0; i < t.evaluated[2 * task].size(); ++i) {
-        right += (t.evaluated[2 * task][i] > 0.5) == (t.evaluated[2 * task + 1][i] > 0.5);
+      for (size_t i = 0; i < t.evaluated[3 * task].size(); ++i) {
+        right += (t.evaluated[3 * task][i] > 0.5) == (t.evaluated[3 * task + 1][i] > 0.5);
       }
       CAPTURE(task);
       CHECK(right > 0.95 * rows);
