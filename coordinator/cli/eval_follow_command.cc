@@ -72,17 +72,20 @@ absl::StatusOr<sidecar::BestBy> FindMetric(const EvalFlags& flags, const job::Jo
       absl::StrCat("--metric: ", config::UnknownName("metric of evaluate", name, names)));
 }
 
-absl::StatusOr<EvaluatedJob> ReadFollowedJob(const EvalFlags& flags) {
-  auto job = ReadEvaluatedJob(flags.job, model::InputsOf(flags.follow), flags.overrides,
-                              model::kSavedInputs);
+// The flag's, or the one that is kept beside the inputs in this directory.
+absl::StatusOr<EvaluatedJob> ReadFollowedJob(const EvalFlags& flags, const std::string& inputs) {
+  auto job = ReadEvaluatedJob(flags.job, inputs, flags.overrides, model::kSavedInputs);
   return job.ok() ? std::move(job) : AsUsersMistake(job.status());
 }
 
-// A cluster that evaluates the job, with the version of joined tables that a checkpoint has.
-absl::StatusOr<sidecar::Sidecar::Opened> OpenSession(const EvalFlags& flags, EvaluatedJob evaluated,
+// A cluster that evaluates the job with these inputs, which may be another one than there was
+// before, with the version of joined tables that a checkpoint has.
+absl::StatusOr<sidecar::Sidecar::Opened> OpenSession(const EvalFlags& flags,
                                                      const std::string& inputs,
                                                      const std::string& side_tables) {
+  ASSIGN_OR_RETURN(EvaluatedJob evaluated, ReadFollowedJob(flags, inputs));
   job::JobSpec& job = evaluated.job;
+  ASSIGN_OR_RETURN(const sidecar::BestBy by, FindMetric(flags, job));
   if (evaluated.joins_kept_tables) {
     RETURN_IF_ERROR(
         model::JoinKeptSideTables(inputs, model::kSavedInputs, side_tables, &job.dataset));
@@ -100,7 +103,7 @@ absl::StatusOr<sidecar::Sidecar::Opened> OpenSession(const EvalFlags& flags, Eva
     return NotHeldOut("", held_out);
   }
   if (!held_out.sure) Note(held_out.why);
-  return sidecar::Sidecar::Opened{*std::move(session), held_out.sure};
+  return sidecar::Sidecar::Opened{*std::move(session), held_out.sure, by};
 }
 
 void PrintLine(const sidecar::EvaluatedCheckpoint& checkpoint,
@@ -217,7 +220,8 @@ absl::Status Follow(const EvalFlags& flags) {
   });
   ASSIGN_OR_RETURN(const bool begun, WaitForJob(flags, files.get(), &ending));
   if (!begun) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const EvaluatedJob evaluated, ReadFollowedJob(flags));
+  ASSIGN_OR_RETURN(const EvaluatedJob evaluated,
+                   ReadFollowedJob(flags, model::InputsOf(flags.follow)));
   const job::JobSpec& job = evaluated.job;
   ASSIGN_OR_RETURN(const sidecar::BestBy by, FindMetric(flags, job));
   std::vector<CommandInput> inputs = InputsOf(job);
@@ -241,7 +245,7 @@ absl::Status Follow(const EvalFlags& flags) {
   RETURN_IF_ERROR(BeginSummaries(flags.tensorboard, directory->log().last(), &summaries));
   sidecar::Sidecar::Hooks hooks;
   hooks.open = [&](const std::string& inputs, const std::string& side_tables) {
-    return OpenSession(flags, evaluated, inputs, side_tables);
+    return OpenSession(flags, inputs, side_tables);
   };
   hooks.on_evaluated = [&summaries](const sidecar::EvaluatedCheckpoint& checkpoint,
                                     const runner::Evaluation& evaluation) {

@@ -1,27 +1,18 @@
 // Finding newer checkpoints; loading one of them; the choice of a request.
 #include "coordinator/serve/checkpoint_follower.h"
 
-#include <sys/stat.h>
-
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/model/saved_inputs.h"
+#include "coordinator/model/unreplaced.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace coxswain::serve {
 namespace {
-
-// Identifies a file, so that its replacement is noticed; empty when it does not exist.
-std::string FileIdentity(const std::string& path) {
-  struct stat file {};
-  if (stat(path.c_str(), &file) != 0) return "";
-  return absl::StrCat(file.st_dev, ".", file.st_ino, ".", file.st_size, ".", file.st_mtim.tv_sec,
-                      ".", file.st_mtim.tv_nsec);
-}
 
 // Whether trying again without a change would fail again.
 bool IsFinal(const absl::Status& status) {
@@ -52,7 +43,12 @@ std::string CheckpointFollower::IdentityOf(uint64_t number) const {
       absl::StrCat(directory_, "/", checkpoint::CheckpointName(number), "/manifest.json");
   const std::string inputs =
       absl::StrCat(model::InputsOf(directory_), "/", model::kSavedInputs.file);
-  return absl::StrCat(FileIdentity(manifest), " ", FileIdentity(inputs));
+  return absl::StrCat(model::FileIdentity(manifest), " ", model::FileIdentity(inputs));
+}
+
+std::string CheckpointFollower::FilesOf(const Found& found) const {
+  const std::string path = absl::StrCat(directory_, "/", checkpoint::CheckpointName(found.number));
+  return absl::StrCat(found.identity, "\n", model::FilesIdentity(path));
 }
 
 std::vector<CheckpointFollower::Found> CheckpointFollower::FindNewer() {
@@ -90,13 +86,14 @@ void CheckpointFollower::Look() {
   if (!following_) return;
   for (const Found& found : FindNewer()) {
     const auto bad = bad_.find(found.number);
-    if (bad != bad_.end() && bad->second == found.identity) continue;
+    const std::string files = FilesOf(found);  // before they are read: they may come just now
+    if (bad != bad_.end() && bad->second == files) continue;
     const absl::Status loaded = Load(found);
     if (loaded.ok()) {
       bad_.clear();
       return;
     }
-    if (IsFinal(loaded)) bad_[found.number] = found.identity;
+    if (IsFinal(loaded)) bad_[found.number] = files;
     Tell(loaded);
   }
 }

@@ -2,8 +2,8 @@
 // previous one goes on answering. On request it stays with one of them.
 //
 // It lists the directory once a second. A checkpoint that cannot be served, because it is damaged,
-// belongs to another job, or was removed while it was read, is reported once; the newest one that
-// can be served is served.
+// belongs to another job, or was removed while it was read, is reported once, and tried again when
+// one of its files has come or changed; the newest one that can be served is served.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +61,8 @@ class CheckpointFollower {
   using Found = model::SeenCheckpoint;  // identity: of its manifest and of the inputs
   std::vector<Found> FindNewer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string IdentityOf(uint64_t number) const;
+  // The same, of all of its files, too.
+  std::string FilesOf(const Found& found) const;
   absl::Status Load(const Found& found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Tell(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -76,7 +78,7 @@ class CheckpointFollower {
   std::optional<Found> served_ ABSL_GUARDED_BY(mutex_);
   int64_t version_ ABSL_GUARDED_BY(mutex_) = 0;
   bool following_ ABSL_GUARDED_BY(mutex_) = true;
-  std::map<uint64_t, std::string> bad_ ABSL_GUARDED_BY(mutex_);  // identities, by number
+  std::map<uint64_t, std::string> bad_ ABSL_GUARDED_BY(mutex_);  // FilesOf, by number
   std::string told_ ABSL_GUARDED_BY(mutex_);                     // the last error that was reported
   absl::Notification ending_;
   std::thread thread_;

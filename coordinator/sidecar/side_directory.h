@@ -49,6 +49,8 @@ class SideDirectory {
   // Notes that a checkpoint was evaluated, marks it when it is the best so far, and lets go of what
   // is neither; `evaluated->best` says which.
   absl::Status Report(EvaluatedCheckpoint* evaluated);
+  // By which metric checkpoints are compared from now on.
+  void set_by(const BestBy& by) { by_ = by; }
   // Lets go of what Take has taken and is not the best.
   absl::Status LetGo();
 

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_side_tables.h"
+#include "coordinator/model/unreplaced.h"
 #include "coordinator/runner/run_state.h"
 #include "runtime/base/status.h"
 
@@ -75,23 +76,34 @@ absl::StatusOr<int> Sidecar::Look() {
   ASSIGN_OR_RETURN(const std::vector<model::SeenCheckpoint> newer, FindNewer());
   int evaluated = 0;
   for (const model::SeenCheckpoint& found : newer) {
-    const auto bad = passed_over_.find(found.number);
-    if (bad != passed_over_.end() && bad->second == found.identity) continue;
+    // It is looked at again when one of its files has come, or was put right.
+    PassedOver& bad = passed_over_[found.number];
+    const std::string files =
+        absl::StrCat(found.identity, "\n",
+                     model::FilesIdentity(absl::StrCat(checkpoints_, "/",
+                                                       checkpoint::CheckpointName(found.number))));
+    if (bad.files == files) continue;
+    bad.files.clear();
     // A checkpoint may be of joined tables that were not there before it was.
     const absl::Status newer_inputs = TakeInputs();
     if (absl::IsNotFound(newer_inputs)) return evaluated;
     RETURN_IF_ERROR(newer_inputs);
     ASSIGN_OR_RETURN(const bool good, EvaluateOne(found));
-    evaluated += good ? 1 : 0;
+    if (good) {
+      ++evaluated;
+    } else {
+      passed_over_[found.number].files = files;
+    }
   }
   return evaluated;
 }
 
 void Sidecar::PassOver(const model::SeenCheckpoint& found, const absl::Status& why) {
-  passed_over_[found.number] = found.identity;
   const std::string name = checkpoint::CheckpointName(found.number);
   const std::string what = absl::StrCat(name, " is not evaluated: ", why.message());
-  hooks_.on_note(what);
+  std::string& told = passed_over_[found.number].told;
+  if (told != what) hooks_.on_note(what);
+  told = what;
   const auto manifest = checkpoint::ReadManifest(files_, absl::StrCat(checkpoints_, "/", name));
   if (manifest.ok() && IsFinished(*manifest)) end_passed_over_ = absl::DataLossError(what);
 }
@@ -144,6 +156,7 @@ absl::Status Sidecar::OpenSession(const std::string& side_tables) {
   }
   ASSIGN_OR_RETURN(Opened opened, hooks_.open(directory_.inputs(), side_tables));
   held_out_ = opened.held_out;
+  directory_.set_by(opened.by);
   side_tables_ = side_tables;
   absl::MutexLock lock(&mutex_);
   session_ = std::move(opened.session);

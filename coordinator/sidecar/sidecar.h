@@ -33,6 +33,7 @@ class Sidecar {
   struct Opened {
     std::unique_ptr<EvaluationSession> session;
     bool held_out = true;  // no row of training is scored
+    BestBy by;             // of the job whose inputs these are
   };
   struct Hooks {
     // A cluster with the job, whose inputs are in this directory, for checkpoints with this version
@@ -41,7 +42,7 @@ class Sidecar {
     std::function<absl::StatusOr<Opened>(const std::string& inputs, const std::string& side_tables)>
         open;
     std::function<void(const EvaluatedCheckpoint&, const runner::Evaluation&)> on_evaluated;
-    // What is passed over, and why; once each.
+    // What is passed over, and why; once each reason.
     std::function<void(const std::string&)> on_note;
   };
   // `directory`: of the side-car. `files` outlives it.
@@ -76,7 +77,11 @@ class Sidecar {
   SideDirectory directory_;
   const Hooks hooks_;
   std::optional<model::SeenCheckpoint> seen_;
-  std::map<uint64_t, std::string> passed_over_;  // identities, by number
+  struct PassedOver {
+    std::string files;  // all of the checkpoint's, as they were; empty: it is not passed over
+    std::string told;
+  };
+  std::map<uint64_t, PassedOver> passed_over_;  // by number
   absl::Status end_passed_over_;
   bool held_out_ = true;
   std::string side_tables_;  // the version that the session's rows are read with

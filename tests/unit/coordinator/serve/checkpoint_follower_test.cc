@@ -2,6 +2,7 @@
 // becomes of checkpoints that cannot be served.
 #include "coordinator/serve/checkpoint_follower.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -264,6 +265,42 @@ TEST_CASE("follow: a torn checkpoint is told once, the one before answers, the n
   fs::remove_all(job.directory() + "/checkpoint-000002");
   following.follower.Look();
   CHECK(following.version() == 2);
+}
+
+TEST_CASE("follow: a checkpoint is served when the last of its files has come, or was put right",
+          "[serve]") {
+  const DataFiles files;
+  files.Write("train.csv", Rows());
+  TrainingJob job(files, Job("oov_buckets: 1"));
+  job.SaveInputs();
+  job.Steps(2);
+  // A copy, as a tool makes it that goes by names: the manifest comes first.
+  const fs::path from = fs::path(job.directory()) / "checkpoint-000001", copy = files.Path("copy");
+  fs::create_directories(copy);
+  fs::copy(fs::path(job.directory()) / "inputs", copy / "inputs", fs::copy_options::recursive);
+  fs::create_directories(copy / "checkpoint-000001");
+  Following following(copy.string());
+  following.follower.Look();
+  std::vector<fs::path> names;
+  for (const auto& entry : fs::directory_iterator(from)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  REQUIRE(names.size() > 2);
+  const size_t told_before = following.errors.size();
+  for (size_t i = 0; i + 1 < names.size(); ++i) {
+    fs::copy_file(from / names[i], copy / "checkpoint-000001" / names[i]);
+    following.follower.Look();
+    CHECK(following.loads == 0);
+  }
+  CHECK(following.errors.size() > told_before);
+  const fs::path last = copy / "checkpoint-000001" / names.back();
+  fs::copy_file(from / names.back(), last);
+  fs::resize_file(last, fs::file_size(last) - 1);
+  following.follower.Look();
+  CHECK(following.loads == 0);
+  fs::copy_file(from / names.back(), last, fs::copy_options::overwrite_existing);
+  following.follower.Look();
+  CHECK(following.version() == 2);
+  CHECK(following.Says() == ModelSays(job.Save(files.Path("model"))));
 }
 
 TEST_CASE("follow: where a delta is missing, the version before it answers, and so does the next",

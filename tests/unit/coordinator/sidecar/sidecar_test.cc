@@ -58,14 +58,14 @@ struct Following {
   void Begin(const BestBy& by = kByLoss) {
     sidecar.reset();
     Sidecar::Hooks hooks;
-    hooks.open = [this](const std::string& inputs,
-                        const std::string&) -> absl::StatusOr<Sidecar::Opened> {
+    hooks.open = [this, by](const std::string& inputs,
+                            const std::string&) -> absl::StatusOr<Sidecar::Opened> {
       ++opened;
       if (!refuse.ok()) return refuse;
       auto spec = Must(job::ParseKeptJob(text, files.Path("job.yaml"), files.Path("")));
       return Sidecar::Opened{
-          Must(EvaluationSession::Open(testing::MustStart(2, 1, 1), std::move(spec), inputs)),
-          true};
+          Must(EvaluationSession::Open(testing::MustStart(2, 1, 1), std::move(spec), inputs)), true,
+          by};
     };
     hooks.on_evaluated = [this](const EvaluatedCheckpoint& e, const runner::Evaluation&) {
       reports.push_back(e);
