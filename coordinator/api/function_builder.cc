@@ -406,11 +406,11 @@ std::vector<Output> FunctionBuilder::State::PartsOf(const VariableInfo& info, Ou
 
 void FunctionBuilder::State::WriteWhole(const std::string& op, const VariableInfo& info,
                                         Output value, const Attrs& more) {
-  if (!Owns(info) || graph.failed()) return;
+  if (!Owns(info)) return;
   const TensorType& found = graph.type(value);
   const bool fits =
       found.dtype == info.value_dtype() && kernels::MergeShapes(found.shape, info.shape).ok();
-  if (value.valid() && !fits) {
+  if (found.dtype != DType::kInvalid && !fits) {  // of no output of this function Target tells
     graph.Fail(absl::InvalidArgumentError(absl::StrCat(
         op, ": wanted ", DTypeName(info.value_dtype()), info.shape.ToString(), " for variable '",
         info.name, "', found ", DTypeName(found.dtype), found.shape.ToString())));

@@ -1,4 +1,4 @@
-// Metrics that closures add to, as variables on parameter servers: means, and areas under ROC curves.
+// Metrics that closures add to, variables on parameter servers: means, and areas under ROC curves.
 #include <string>
 #include <utility>
 

@@ -4,8 +4,8 @@
 //   w -= lr sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + eps) + lr weight_decay w
 //
 // Loshchilov and Hutter 2019, algorithm 2; Keras' AdamW. The decay has the rate that the schedule
-// gives, and is not scaled by the moments, as an L2 penalty would be. Like lazy_adam.h it moves only
-// the rows that a step touches: a row of a table decays when it has a gradient.
+// gives, and is not scaled by the moments, as an L2 penalty would be. Like lazy_adam.h it moves
+// only the rows that a step touches: a row of a table decays when it has a gradient.
 #pragma once
 
 #include <array>
@@ -38,6 +38,7 @@ struct AdamWOptimizer : AdamW {
 
   template <typename T>
   struct Rule : AdamWNumbers<T> {
+    using Numbers = AdamWNumbers<T>;
     Rule(const AdamWOptimizer& o, const OptimizerStep& step)
         : AdamWNumbers<T>{.adam = AdamRule<T>(o, step),
                           .decay = static_cast<T>(step.rate * o.weight_decay)} {}

@@ -30,13 +30,13 @@ options() {
   has_options coxswain-worker -- --cluster --task --secret-file --root --metrics
   has_options coxswain train -- --cluster --report --model-dir --set --checkpoint-dir --resume --secret-file \
     --connect-timeout --metrics
-  has_options coxswain serve -- --model-dir --follow --name --http --drain-seconds
+  has_options coxswain serve -- --model-dir --follow --name --http --threads --drain-seconds
   # And deploy/ gives no other to them.
   found=$(cat "$source_dir"/deploy/systemd/*.service "$source_dir"/deploy/kubernetes/*.yaml |
     tr '\n' ' ' | grep -oE 'coxswain(-ps|-worker)?( train| serve)? [^;]*' | grep -oE -- ' --[a-z][a-z-]*' |
     sort -u | tr -d ' \n')
   equal "the options that deploy/ uses" \
-    "--checkpoint-dir--cluster--connect-timeout--drain-seconds--follow--http--metrics--model-dir--name--report--resume--root--secret-file--task" "$found"
+    "--checkpoint-dir--cluster--connect-timeout--follow--metrics--model-dir--name--report--resume--root--secret-file--task" "$found"
 }
 
 # PrivateDevices= would hide the GPUs from the daemons that use them, whatever --gpus says.

@@ -317,8 +317,8 @@ class ParameterServerStrategy {
   // TensorFlow's tf.keras.metrics.Mean, from zero. Its name is a variable's.
   absl::StatusOr<MeanMetric> CreateMean(const std::string& name);
   // TensorFlow's tf.keras.metrics.AUC, whose thresholds divide 0 to 1 evenly: pairs of labels whose
-  // predictions are between the same two count half. Where most predictions are small, as of clicks,
-  // take more. Errors: also InvalidArgument for fewer than 2 thresholds.
+  // predictions are between the same two count half. Where most predictions are small, as those of
+  // clicks, take more. Errors: also InvalidArgument for fewer than 2 thresholds.
   absl::StatusOr<AucMetric> CreateAuc(const std::string& name, int64_t thresholds = 200);
 
   // Loads the data set here and on all workers.

@@ -174,8 +174,8 @@ TEST_CASE("weights of a mean are broadcast to the values, and never beyond them"
   }
 }
 
-// Keras' algorithm in another form: of all pairs of a positive and a negative label, the share whose
-// predictions are in order, half of those between the same two thresholds.
+// Keras' algorithm in another form: of all pairs of a positive and a negative label, the share
+// whose predictions are in order, half of those between the same two thresholds.
 double AreaByPairs(const std::vector<float>& labels, const std::vector<float>& predictions,
                    const std::vector<float>& weights, int64_t thresholds) {
   const auto interval = [&](float p) {
