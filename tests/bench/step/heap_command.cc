@@ -11,7 +11,9 @@ namespace coxswain {
 namespace {
 
 constexpr int64_t kTimes = 4;
-constexpr double kMostPerId = 0.01;
+// Loops that many threads share take one allocation for each piece of about a hundred rows. A row
+// that took one of its own would cost 1.
+constexpr double kMostPerId = 0.05;
 constexpr double kSlack = 16;  // a step in which more closures overlap, a pool that grows
 
 int64_t Ids(const StepShape& shape) {
