@@ -21,6 +21,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "coordinator/cli/interrupt.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/runner/best_values.h"
 #include "nlohmann/json.hpp"
@@ -436,12 +439,39 @@ absl::Status CheckModelOutsideSaved(const NamedPath& directory) {
   return CheckOutsideSavedAt(directory, Resolve(directory.path).parent_path());
 }
 
+namespace {
+
+constexpr absl::Duration kReaderAgain = absl::Milliseconds(50);
+
+// A pipe opens when somebody reads it. What waits for that is not woken by a signal, which another
+// thread takes.
+absl::StatusOr<net::UniqueFd> OpenPipe(const std::string& path) {
+  while (true) {
+    net::UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+    if (fd.valid()) {
+      if (fcntl(fd.get(), F_SETFL, O_WRONLY) == 0) return fd;
+      return env::SystemError(errno, "open", path);
+    }
+    if (errno != ENXIO && errno != EINTR) return env::SystemError(errno, "open", path);
+    if (InterruptScope::interrupted()) {
+      return absl::AbortedError(absl::StrCat("interrupted: nobody reads the pipe ", path));
+    }
+    absl::SleepFor(kReaderAgain);
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::optional<net::UniqueFd>> OpenIfStream(const std::string& path) {
   struct stat file {};
   if (stat(path.c_str(), &file) != 0 || !IsStream(file)) return std::nullopt;
   std::fflush(stdout);
   // As it is, not opened anew: with a place of its own a file would be written over from its begin.
   const int stream = StandardStream(file);
+  if (stream < 0 && S_ISFIFO(file.st_mode)) {
+    ASSIGN_OR_RETURN(net::UniqueFd pipe, OpenPipe(path));
+    return std::optional<net::UniqueFd>(std::move(pipe));
+  }
   net::UniqueFd fd(stream >= 0 ? fcntl(stream, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
                                : open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.valid()) return env::SystemError(errno, "open", path);

@@ -69,7 +69,8 @@ absl::StatusOr<std::string> CheckCheckpointDirectory(absl::string_view flag,
                                                      const std::string& path);
 
 // Where `path` is a device, a pipe, or what stdout or stderr go to, under whatever name: it is
-// written into as it is, from where it stands, and never replaced. Else nullopt.
+// written into as it is, from where it stands, and never replaced. Else nullopt. Waits for somebody
+// who reads a named pipe. Errors: Aborted for one that nobody reads when a signal comes.
 absl::StatusOr<std::optional<net::UniqueFd>> OpenIfStream(const std::string& path);
 // Whether stdout or stderr go there, as to /dev/stdout.
 bool IsStandardStream(const std::string& path);

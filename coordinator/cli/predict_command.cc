@@ -90,6 +90,7 @@ absl::StatusOr<predict::PredictedRows> Run(const PredictFlags& flags, Running* r
     return config::ConfigurationError("--top: this model says a number of each row, and no choice");
   }
   auto output = PredictionOutput::Open(flags.output);
+  if (!output.ok() && running->stopped()) return absl::CancelledError(output.status().message());
   if (!output.ok()) return AsConfiguration(output.status());
   predict::PredictFileOptions options;
   options.input = flags.input;

@@ -8,10 +8,13 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "coordinator/predict/rows_to_predict.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/names.h"
 #include "runtime/data/row_blocks.h"
 #include "runtime/env/compute_pool.h"
 
@@ -115,6 +118,28 @@ absl::StatusOr<std::unique_ptr<Blocks>> OpenBlocks(const proto::DatasetSpec& spe
   }
   ASSIGN_OR_RETURN(std::vector<int64_t> sizes, format.GroupSizes(options.input));
   return std::make_unique<GroupBlocks>(options.input, std::move(sizes));
+}
+
+// In a format without lists the values of a history stand in one text. Errors: InvalidArgument
+// where there are values that such a text would cut in pieces.
+absl::Status CheckHistoryTexts(const Predictor& predictor) {
+  const proto::DatasetSpec& spec = predictor.rows().spec();
+  const data::DataFormat& format = data::FormatOf(spec);
+  if (format.has_objects() || format.has_groups()) return absl::OkStatus();
+  for (const proto::FeatureSpec& feature : spec.features()) {
+    if (!feature.values_of_rows()) continue;
+    const auto values = predictor.VocabularyOf(feature.name());
+    if (values == nullptr) continue;
+    const auto cut = std::find_if(
+        values->texts()->begin(), values->texts()->end(),
+        [](const std::string& text) { return absl::StrContains(text, kHistorySeparator); });
+    if (cut == values->texts()->end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "history ", data::Quoted(feature.name()), ": its value ", data::Quoted(*cut), " holds \"",
+        kHistorySeparator, "\", which stands between values in a field of ", format.name(),
+        ": give the rows as JSON lines with lists (--input-format jsonl)"));
+  }
+  return absl::OkStatus();
 }
 
 // Reads the rows of a block, and the columns of them that are kept (null: none), if all are good.
@@ -247,6 +272,7 @@ absl::Status FilePrediction::FindKept(const FileBlock& block) {
 }
 
 absl::StatusOr<PredictedRows> FilePrediction::Run() {
+  RETURN_IF_ERROR(CheckHistoryTexts(predictor_));
   ASSIGN_OR_RETURN(const auto blocks, OpenBlocks(predictor_.rows().spec(), options_));
   // Of no rows: whether the columns are there, which is not the fault of any row.
   RETURN_IF_ERROR(predictor_.rows().ReadBlock(blocks->None()).status());

@@ -17,6 +17,7 @@ FeatureSpec ListOf(const FeatureSpec& history, FeatureSpec values) {
   values.set_column(history.name());
   values.set_multi_valued(true);
   values.set_value_separator(kHistorySeparator);
+  values.set_values_of_rows(true);
   values.set_max_values(0);  // see NewestValues; without an order all of them, and no sample
   values.set_dim(history.dim());
   values.set_combiner(history.combiner());

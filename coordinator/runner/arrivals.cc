@@ -170,6 +170,7 @@ absl::Status Arrivals::LeaveOutBad(std::vector<data::FollowedFile>* files) {
       strategy_->Release(epochs_[next_].data);
     } else {
       LogWarning("dataset.follow: a file is left out (train.on_error: ignore): ", made.message());
+      files_.LeaveOut(file);
     }
     epochs_.erase(next_);
   }

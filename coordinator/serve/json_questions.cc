@@ -28,14 +28,15 @@ absl::Status Wrong(const Args&... what) {
   return absl::InvalidArgumentError(absl::StrCat(what...));
 }
 
-absl::StatusOr<std::string> ReadName(const Json& json, const std::string& where) {
+absl::StatusOr<std::string> ReadName(const RequestJson& json, const std::string& where) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_number_unsigned()) return absl::StrCat(json.get<uint64_t>());
   if (json.is_number_integer()) return absl::StrCat(json.get<int64_t>());
   return Wrong(where, ": wanted a text or a whole number, found ", checkpoint::Shortly(json));
 }
 
-absl::StatusOr<std::vector<std::string>> ReadNames(const Json& json, const std::string& where) {
+absl::StatusOr<std::vector<std::string>> ReadNames(const RequestJson& json,
+                                                   const std::string& where) {
   if (!json.is_array()) return Wrong(where, ": wanted a list, found ", checkpoint::Shortly(json));
   if (json.size() > kMaxNames) {
     return Wrong(where, ": wanted at most ", kMaxNames, " names, found ", json.size());
@@ -47,7 +48,7 @@ absl::StatusOr<std::vector<std::string>> ReadNames(const Json& json, const std::
   return names;
 }
 
-absl::Status ReadK(const Json& json, int64_t* k) {
+absl::Status ReadK(const RequestJson& json, int64_t* k) {
   const auto found = json.find("k");
   if (found == json.end()) return absl::OkStatus();
   if (checkpoint::ReadInteger(*found, k) && *k >= 1 && *k <= kMaxK) return absl::OkStatus();
@@ -55,7 +56,7 @@ absl::Status ReadK(const Json& json, int64_t* k) {
 }
 
 // A key that need not be there.
-absl::Status ReadBool(const Json& json, const char* key, bool* value) {
+absl::Status ReadBool(const RequestJson& json, const char* key, bool* value) {
   const auto found = json.find(key);
   if (found == json.end()) return absl::OkStatus();
   if (!found->is_boolean()) {
@@ -65,7 +66,7 @@ absl::Status ReadBool(const Json& json, const char* key, bool* value) {
   return absl::OkStatus();
 }
 
-absl::Status CheckInstances(const Json& json, int64_t max_rows) {
+absl::Status CheckInstances(const RequestJson& json, int64_t max_rows) {
   const auto found = json.find("instances");
   if (found == json.end() || !found->is_array()) return Wrong("wanted \"instances\", a list");
   if (static_cast<int64_t>(found->size()) <= max_rows) return absl::OkStatus();
@@ -74,7 +75,7 @@ absl::Status CheckInstances(const Json& json, int64_t max_rows) {
 }
 
 // Values of all columns; a list that is not there is empty.
-absl::StatusOr<std::vector<RawValue>> ReadValues(const Json& json, const std::string& where,
+absl::StatusOr<std::vector<RawValue>> ReadValues(const RequestJson& json, const std::string& where,
                                                  const std::vector<RawColumn>& columns) {
   if (!json.is_object()) {
     return Wrong(where, ": wanted an object, found ", checkpoint::Shortly(json));
@@ -99,7 +100,7 @@ absl::StatusOr<std::vector<RawValue>> ReadValues(const Json& json, const std::st
   return values;
 }
 
-absl::StatusOr<RecommendRequest::For> ReadFor(const Json& json, const std::string& where,
+absl::StatusOr<RecommendRequest::For> ReadFor(const RequestJson& json, const std::string& where,
                                               const std::vector<RawColumn>& columns) {
   RecommendRequest::For whom;
   int keys = 0;
@@ -122,7 +123,7 @@ absl::StatusOr<RecommendRequest::For> ReadFor(const Json& json, const std::strin
   return whom;
 }
 
-absl::StatusOr<model::NamedRows::Question> ReadQuestion(const Json& json,
+absl::StatusOr<model::NamedRows::Question> ReadQuestion(const RequestJson& json,
                                                         const std::string& where) {
   model::NamedRows::Question question;
   if (!json.is_object()) {
@@ -146,14 +147,14 @@ absl::StatusOr<model::NamedRows::Question> ReadQuestion(const Json& json,
 absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body,
                                                        const std::vector<RawColumn>& columns,
                                                        int64_t max_rows) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kMaxDepth));
+  ASSIGN_OR_RETURN(const RequestJson json, ParseObject(body, kMaxDepth));
   RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "exclude_known", "exact"}));
   RETURN_IF_ERROR(CheckInstances(json, max_rows));
   RecommendRequest request;
   RETURN_IF_ERROR(ReadK(json, &request.k));
   RETURN_IF_ERROR(ReadBool(json, "exclude_known", &request.exclude_known));
   RETURN_IF_ERROR(ReadBool(json, "exact", &request.exact));
-  const Json& instances = json["instances"];
+  const RequestJson& instances = json["instances"];
   RETURN_IF_ERROR(CheckChoices(instances.size(), "k", request.k));
   for (size_t i = 0; i < instances.size(); ++i) {
     ASSIGN_OR_RETURN(request.instances.emplace_back(),
@@ -163,7 +164,7 @@ absl::StatusOr<RecommendRequest> ParseRecommendRequest(absl::string_view body,
 }
 
 absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64_t max_rows) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kMaxDepth));
+  ASSIGN_OR_RETURN(const RequestJson json, ParseObject(body, kMaxDepth));
   RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "k", "table", "exact"}));
   RETURN_IF_ERROR(CheckInstances(json, max_rows));
   NearestRequest request;
@@ -173,7 +174,7 @@ absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64
     if (!table->is_string()) return Wrong("table: wanted a name");
     request.table = table->get<std::string>();
   }
-  const Json& instances = json["instances"];
+  const RequestJson& instances = json["instances"];
   RETURN_IF_ERROR(CheckChoices(instances.size(), "k", request.k));
   for (size_t i = 0; i < instances.size(); ++i) {
     ASSIGN_OR_RETURN(request.instances.emplace_back(),
@@ -183,7 +184,7 @@ absl::StatusOr<NearestRequest> ParseNearestRequest(absl::string_view body, int64
 }
 
 absl::StatusOr<std::optional<int64_t>> ParseVersionRequest(absl::string_view body) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kMaxDepth));
+  ASSIGN_OR_RETURN(const RequestJson json, ParseObject(body, kMaxDepth));
   RETURN_IF_ERROR(CheckKeys(json, "", {"version"}));
   const auto found = json.find("version");
   if (found == json.end()) return Wrong("wanted \"version\": a number of steps, or \"newest\"");

@@ -2,6 +2,7 @@
 #include "coordinator/serve/json_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@ using checkpoint::Json;
 
 constexpr int kMaxDepth = 16;
 constexpr int64_t kMaxTop = 1000;
+constexpr double kMost64Bits = 9223372036854775808.0;
 
 template <typename... Args>
 absl::Status Wrong(const Args&... what) {
@@ -28,24 +30,30 @@ absl::Status Wrong(const Args&... what) {
 
 // The text of a value that is no list. Of true and false it is what files of JSON lines and Parquet
 // have of them: as a number 1 and 0, as a value of a category the words.
-absl::StatusOr<std::string> TextOfScalar(const Json& json, bool number) {
+absl::StatusOr<std::string> TextOfScalar(const RequestJson& json, bool number) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_boolean() && number) return std::string(json.get<bool>() ? "1" : "0");
   if (json.is_boolean()) return std::string(json.get<bool>() ? "true" : "false");
   if (json.is_number_unsigned()) return absl::StrCat(json.get<uint64_t>());
   if (json.is_number_integer()) return absl::StrCat(json.get<int64_t>());
-  if (json.is_number()) return predict::TextOf(json.get<double>());
+  if (json.is_number()) {
+    // It may have been an integer of more digits than a double has.
+    if (number || std::abs(json.get<double>()) < kMost64Bits) {
+      return predict::TextOf(json.get<double>());
+    }
+    return Wrong("wanted a text or a number that 64 bits hold, found ", checkpoint::Shortly(json));
+  }
   return Wrong("wanted a text or a number, found ", checkpoint::Shortly(json));
 }
 
-absl::StatusOr<RawValue> ValueOf(const Json& json, bool number) {
+absl::StatusOr<RawValue> ValueOf(const RequestJson& json, bool number) {
   if (json.is_null()) return RawValue();
   if (!json.is_array()) {
     ASSIGN_OR_RETURN(std::string text, TextOfScalar(json, number));
     return RawValue(std::move(text));
   }
   std::vector<std::string> values;
-  for (const Json& element : json) {
+  for (const RequestJson& element : json) {
     values.emplace_back();
     if (element.is_null()) continue;  // it is missing
     ASSIGN_OR_RETURN(values.back(), TextOfScalar(element, number));
@@ -60,17 +68,17 @@ absl::Status TooMany(size_t rows, int64_t max_rows) {
 
 // The value of a key of an object, or, where there is no such key, of the path that it spells, as
 // in files of JSON lines: "device.os" is `os` of the object `device`. Null: there is none.
-const Json* Find(const Json& object, const std::string& key) {
+const RequestJson* Find(const RequestJson& object, const std::string& key) {
   if (const auto found = object.find(key); found != object.end()) return &*found;
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
     const auto inner = object.find(key.substr(0, dot));
     if (inner == object.end() || !inner->is_object()) continue;
-    if (const Json* const found = Find(*inner, key.substr(dot + 1))) return found;
+    if (const RequestJson* const found = Find(*inner, key.substr(dot + 1))) return found;
   }
   return nullptr;
 }
 
-absl::Status ReadInstances(const Json& instances, const std::vector<RawColumn>& columns,
+absl::Status ReadInstances(const RequestJson& instances, const std::vector<RawColumn>& columns,
                            int64_t max_rows, RawRows* rows) {
   if (!instances.is_array()) return Wrong("instances: wanted a list of rows");
   if (static_cast<int64_t>(instances.size()) > max_rows) {
@@ -78,7 +86,7 @@ absl::Status ReadInstances(const Json& instances, const std::vector<RawColumn>& 
   }
   rows->rows.reserve(instances.size());
   for (size_t i = 0; i < instances.size(); ++i) {
-    const Json& instance = instances[i];
+    const RequestJson& instance = instances[i];
     if (!instance.is_object() && columns.size() != 1) {
       return Wrong("instances[", i, "]: wanted an object with the model's columns, found ",
                    checkpoint::Shortly(instance));
@@ -87,7 +95,8 @@ absl::Status ReadInstances(const Json& instances, const std::vector<RawColumn>& 
     row.reserve(columns.size());
     bool any = columns.empty();
     for (const RawColumn& column : columns) {
-      const Json* const found = instance.is_object() ? Find(instance, column.name) : &instance;
+      const RequestJson* const found =
+          instance.is_object() ? Find(instance, column.name) : &instance;
       any = any || found != nullptr;
       if (found == nullptr && !column.optional) {
         return Wrong("instances[", i, "] lacks the column ", data::Quoted(column.name));
@@ -105,8 +114,8 @@ absl::Status ReadInstances(const Json& instances, const std::vector<RawColumn>& 
   return absl::OkStatus();
 }
 
-absl::Status ReadInputs(const Json& inputs, const std::vector<RawColumn>& columns, int64_t max_rows,
-                        RawRows* rows) {
+absl::Status ReadInputs(const RequestJson& inputs, const std::vector<RawColumn>& columns,
+                        int64_t max_rows, RawRows* rows) {
   const bool itself = inputs.is_array() && columns.size() == 1;
   if (!inputs.is_object() && !itself) {
     return Wrong("inputs: wanted an object with a list for each of the model's columns");
@@ -117,7 +126,7 @@ absl::Status ReadInputs(const Json& inputs, const std::vector<RawColumn>& column
     if (!itself && found == inputs.end()) {
       return Wrong("inputs lacks the column ", data::Quoted(name));
     }
-    const Json& values = itself ? inputs : *found;
+    const RequestJson& values = itself ? inputs : *found;
     if (!values.is_array()) return Wrong("inputs, column ", data::Quoted(name), ": wanted a list");
     if (static_cast<int64_t>(values.size()) > max_rows) return TooMany(values.size(), max_rows);
     if (c == 0) rows->rows.resize(values.size());
@@ -168,7 +177,7 @@ std::string Text(const Json& json) {
 
 // A column of a model has one value for each row: a list of one element is that one, as shapes [1]
 // are in TensorFlow.
-absl::StatusOr<RawValue> ReadRawValue(const RawColumn& column, const nlohmann::json& json) {
+absl::StatusOr<RawValue> ReadRawValue(const RawColumn& column, const RequestJson& json) {
   const bool single = column.kind != RawColumn::Kind::kValues;
   return ValueOf(single && json.is_array() && json.size() == 1 ? json[0] : json,
                  column.kind == RawColumn::Kind::kNumber);
@@ -177,7 +186,7 @@ absl::StatusOr<RawValue> ReadRawValue(const RawColumn& column, const nlohmann::j
 absl::StatusOr<PredictRequest> ParsePredictRequest(absl::string_view body,
                                                    const std::vector<RawColumn>& columns,
                                                    int64_t max_rows) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kMaxDepth));
+  ASSIGN_OR_RETURN(const RequestJson json, ParseObject(body, kMaxDepth));
   RETURN_IF_ERROR(CheckKeys(json, "", {"instances", "inputs", "signature_name", "top"}));
   const bool instances = json.contains("instances"), inputs = json.contains("inputs");
   if (instances == inputs) {

@@ -278,7 +278,7 @@ absl::Status CheckShard(const proto::SavedShard& saved) {
     // A name, not a path, because a checkpoint has no files outside of its directory.
     if (f.file.empty() || f.file == "." || f.file == ".." || absl::StrContains(f.file, '/') ||
         absl::StrContains(f.file, '\0')) {
-      return bad("wanted a file of the checkpoint's directory, found ", Shortly(f.file));
+      return bad("wanted a file of the checkpoint's directory, found ", Shortly(Json(f.file)));
     }
     if (f.rows < 0) return bad("'", f.file, "' has ", f.rows, " rows");
   }
@@ -381,7 +381,7 @@ absl::StatusOr<Manifest> FromJson(const Json& json) {
   RETURN_IF_ERROR(fields.status());
   std::string error;
   if (!absl::ParseTime(absl::RFC3339_full, written, &m.written, &error)) {
-    return Bad(absl::StrCat("written: wanted a time, found ", Shortly(written)));
+    return Bad(absl::StrCat("written: wanted a time, found ", Shortly(Json(written))));
   }
   RETURN_IF_ERROR(CheckShards(m.shards));
   RETURN_IF_ERROR(CheckClosures(m));

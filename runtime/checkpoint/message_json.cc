@@ -2,12 +2,8 @@
 // parsed within bounds.
 #include "runtime/checkpoint/message_json.h"
 
-#include <algorithm>
 #include <cmath>
-#include <optional>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -167,7 +163,7 @@ absl::Status MessageFromJson(const Json& json, Message* message) {
     const FieldDescriptor* field = descriptor->FindFieldByName(key);
     if (field == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat("unknown key ", Shortly(key), " in ", descriptor->name()));
+          absl::StrCat("unknown key ", Shortly(Json(key)), " in ", descriptor->name()));
     }
     if (!field->is_repeated()) {
       RETURN_IF_ERROR(ValueFromJson(value, field, message));
@@ -178,82 +174,6 @@ absl::Status MessageFromJson(const Json& json, Message* message) {
   }
   return absl::OkStatus();
 }
-
-std::string Shortly(const Json& json) {
-  if (json.is_object()) return "an object";
-  if (json.is_array()) return "a list";
-  const std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
-  return text.size() <= 60 ? text : absl::StrCat(text.substr(0, 57), "...");
-}
-
-namespace {
-
-// Takes nothing of a text but what is wrong with it: an error, or a key that an object has twice.
-class FirstError : public nlohmann::json_sax<Json> {
- public:
-  const std::string& what() const { return what_; }
-  const std::optional<std::string>& repeated() const { return repeated_; }
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(size_t) override {
-    keys_.emplace_back();
-    return true;
-  }
-  bool key(string_t& key) override {
-    if (!keys_.back().insert(key).second && !repeated_.has_value()) repeated_ = key;
-    return true;
-  }
-  bool end_object() override {
-    keys_.pop_back();
-    return true;
-  }
-  bool start_array(size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
-    const absl::string_view all = error.what();
-    const size_t end = all.find("] ");
-    what_ = std::string(end == absl::string_view::npos ? all : all.substr(end + 2));
-    return false;
-  }
-
- private:
-  std::string what_;
-  std::optional<std::string> repeated_;
-  std::vector<std::set<std::string>> keys_;  // of the objects that the parser is in
-};
-
-size_t CountKeys(const Json& json) {
-  size_t keys = json.is_object() ? json.size() : 0;
-  if (json.is_structured()) {
-    for (const Json& element : json) keys += CountKeys(element);
-  }
-  return keys;
-}
-
-// As many as there are keys, if the text is JSON.
-size_t CountColons(absl::string_view text) {
-  size_t colons = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (quoted && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      quoted = !quoted;
-    } else if (!quoted && text[i] == ':') {
-      ++colons;
-    }
-  }
-  return colons;
-}
-
-}  // namespace
 
 bool JsonDepthIsAtMost(absl::string_view text, int max_depth) {
   int depth = 0;
@@ -277,26 +197,6 @@ bool JsonDepthIsAtMost(absl::string_view text, int max_depth) {
 Json ParseJson(absl::string_view text, int max_depth) {
   if (!JsonDepthIsAtMost(text, max_depth)) return Json(Json::value_t::discarded);
   return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-}
-
-// The common case is told by counting: to remember all keys takes longer than to parse the text.
-std::optional<std::string> RepeatedKey(absl::string_view text, const Json& json) {
-  const size_t keys = CountKeys(json);
-  const bool no_colon_in_strings =
-      static_cast<size_t>(std::count(text.begin(), text.end(), ':')) == keys;
-  if (no_colon_in_strings || CountColons(text) == keys) return std::nullopt;
-  FirstError reader;
-  Json::sax_parse(text.begin(), text.end(), &reader);
-  return reader.repeated();
-}
-
-std::string WhyNotJson(absl::string_view text, int max_depth) {
-  if (!JsonDepthIsAtMost(text, max_depth)) {
-    return absl::StrCat("wanted lists and objects at most ", max_depth, " deep in each other");
-  }
-  FirstError error;
-  Json::sax_parse(text.begin(), text.end(), &error);
-  return error.what();
 }
 
 }  // namespace coxswain::checkpoint

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -25,17 +24,17 @@ Json MessageToJson(const google::protobuf::Message& message);
 // unknown here, of another type or out of range.
 absl::Status MessageFromJson(const Json& json, google::protobuf::Message* message);
 
-// False, and `*value` is as it was, unless `json` is an integer that fits.
-template <typename Int>
-bool ReadInteger(const Json& json, Int* value) {
+// False, and `*value` is as it was, unless `json` (of either Json) is an integer that fits.
+template <typename AnyJson, typename Int>
+bool ReadInteger(const AnyJson& json, Int* value) {
   if (json.is_number_unsigned()) {
-    const auto found = json.get<uint64_t>();
+    const auto found = json.template get<uint64_t>();
     if (found > static_cast<uint64_t>(std::numeric_limits<Int>::max())) return false;
     *value = static_cast<Int>(found);
     return true;
   }
   if (!json.is_number_integer()) return false;
-  const auto found = json.get<int64_t>();
+  const auto found = json.template get<int64_t>();
   if (found < 0) {
     if (std::is_unsigned_v<Int>) return false;
     if (found < static_cast<int64_t>(std::numeric_limits<Int>::min())) return false;
@@ -48,7 +47,13 @@ bool ReadInteger(const Json& json, Int* value) {
 }
 
 // `json` in a message: cut short, and on one line.
-std::string Shortly(const Json& json);
+template <typename AnyJson>
+std::string Shortly(const AnyJson& json) {
+  if (json.is_object()) return "an object";
+  if (json.is_array()) return "a list";
+  const std::string text = json.dump(-1, ' ', true, AnyJson::error_handler_t::replace);
+  return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
 
 // Whether lists and objects lie at most so deep in each other; `text` need not be JSON.
 bool JsonDepthIsAtMost(absl::string_view text, int max_depth);
@@ -56,10 +61,5 @@ bool JsonDepthIsAtMost(absl::string_view text, int max_depth);
 // `text` as JSON; a discarded value when it is not, or is nested so deeply that walking it would
 // need more stack than there is.
 Json ParseJson(absl::string_view text, int max_depth = 200);
-// Why that is a discarded value, with line and column where the text is no JSON.
-std::string WhyNotJson(absl::string_view text, int max_depth = 200);
-// A key that an object of the text has twice, of which `json`, the text parsed, has only the last
-// value. Nothing: there is none.
-std::optional<std::string> RepeatedKey(absl::string_view text, const Json& json);
 
 }  // namespace coxswain::checkpoint

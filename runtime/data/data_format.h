@@ -71,6 +71,9 @@ class DataFormat {
   virtual bool names_columns() const { return true; }
   // Whether a row is an object, which may lack columns, and have lists of any texts.
   virtual bool has_objects() const { return false; }
+  // Whether its reader tells which texts stand for missing values (DatasetSpec.csv). Where it does
+  // not, the sinks of its columns do.
+  virtual bool tells_missing_values() const { return false; }
   // Whether a label stands in each row, whoever wants to know it.
   virtual bool has_labels() const { return false; }
   // The columns of a file whose first row this is, if the format alone says which; else none.

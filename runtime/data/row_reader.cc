@@ -41,6 +41,7 @@ RowReader::Input InputOf(const FeatureSpec& feature, const DatasetSpec& spec) {
   } else if (feature.multi_valued()) {
     input.kind = Kind::kValues;
     input.separator = feature.value_separator();
+    input.any_text = feature.values_of_rows();
   }
   return input;
 }
@@ -281,7 +282,7 @@ absl::Status RowReader::Append(const Input& input, const Value& value, FieldSink
   const auto* const list = std::get_if<std::vector<std::string>>(&value);
   const bool as_list = list != nullptr && input.kind == Kind::kValues && sink->TakesLists();
   std::string text;
-  if (as_list && FormatOf(spec_).has_objects()) {
+  if (as_list && (input.any_text || FormatOf(spec_).has_objects())) {
     text = absl::StrJoin(*list, " ");
   } else {
     ASSIGN_OR_RETURN(text, TextOf(input, value));

@@ -49,6 +49,7 @@ class RowReader {
     std::string column;
     Kind kind = Kind::kValue;
     std::string separator;  // kValues: between values; empty: white space
+    bool any_text = false;  // kValues: a list may hold texts that no field of a file could
     bool optional = false;  // rows may lack it
   };
   // A row as the texts of columns.

@@ -341,10 +341,11 @@ class IdListSink : public FieldSink {
   IdListSink(const proto::FeatureSpec& spec, TableFeature* feature)
       : separator_(spec.value_separator()),
         weight_separator_(spec.weight_separator()),
+        keeps_empty_(spec.values_of_rows()),
         maker_(feature),
         feature_(feature) {}
   bool Append(absl::string_view text) override {
-    const bool fits = separator_.empty() ? AppendWords(text) : AppendPieces(text);
+    const bool fits = text.empty() || (separator_.empty() ? AppendWords(text) : AppendPieces(text));
     feature_->lists.offsets.push_back(static_cast<int64_t>(feature_->lists.ids.size()));
     return fits;
   }
@@ -374,9 +375,12 @@ class IdListSink : public FieldSink {
       const ColumnValues::Range range = values.Of(row);
       for (int64_t i = range.begin; i < range.end; ++i) {
         const int64_t entry = values.Entry(i);
-        if (entry == ColumnValues::kMissing) continue;
+        if (entry == ColumnValues::kMissing) {
+          if (!AppendOne("")) return row;
+          continue;
+        }
         const absl::string_view text = values.Text(entry, &scratch_);
-        if (text.empty()) continue;
+        if (text.empty() && !keeps_empty_) continue;
         if (!weight_separator_.empty()) {
           if (!AppendOne(text)) return row;
           continue;
@@ -398,7 +402,7 @@ class IdListSink : public FieldSink {
  private:
   // Values outside of a vocabulary without buckets are left out, like unknown words of a text.
   bool AppendOne(absl::string_view text) {
-    if (text.empty()) return true;
+    if (text.empty() && !keeps_empty_) return true;
     float weight = 1;
     if (!weight_separator_.empty() && !CutWeight(&text, &weight)) return false;
     const std::optional<int64_t> id = maker_.Id(text);
@@ -430,11 +434,12 @@ class IdListSink : public FieldSink {
     }
   }
   void CutAtSeparators(absl::string_view text) {
+    if (text.empty()) return;
     const char separator = separator_[0];
-    for (const char *p = text.data(), *const end = p + text.size(); p < end; ++p) {
+    for (const char *p = text.data(), *const end = p + text.size(); p <= end; ++p) {
       const char* const begin = p;
       while (p < end && *p != separator) ++p;
-      if (p > begin) pieces_.emplace_back(begin, static_cast<size_t>(p - begin));
+      if (p > begin || keeps_empty_) pieces_.emplace_back(begin, static_cast<size_t>(p - begin));
     }
   }
   // All pieces of all rows; ends_ has the end of each row.
@@ -466,6 +471,7 @@ class IdListSink : public FieldSink {
   }
 
   const std::string separator_, weight_separator_;
+  const bool keeps_empty_;
   std::string wrong_;  // a value with an invalid weight
   std::string scratch_;
   IdMaker maker_;

@@ -63,6 +63,10 @@ std::unique_ptr<FieldSink> NewKeySink(KeyColumn* key);
 std::unique_ptr<FieldSink> NewJoinedSink(std::shared_ptr<const SideTables> tables, int table,
                                          const std::string& column,
                                          std::unique_ptr<FieldSink> sink);
+// The sink of a column in which these texts, and the numbers that are written so, stand for missing
+// values. `in_lists`: also in lists, as empty texts.
+std::unique_ptr<FieldSink> NewMissingValuesSink(std::vector<std::string> missing, bool in_lists,
+                                                std::unique_ptr<FieldSink> sink);
 // A sink for numbers, and for dates and times (seconds since 1970).
 std::unique_ptr<FieldSink> NewOrderSink(std::vector<double>* values);
 

@@ -1,6 +1,7 @@
 // Vocabularies that are given; the reading of files; then the sinks of all columns of a spec.
 #include "runtime/data/table.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -75,6 +76,17 @@ int64_t MostSideBytes(const DatasetSpec& spec) {
                                                              : SizesOf(spec.stream()).memory;
 }
 
+// Rows to predict may be in another format than the data whose texts stand for missing values.
+std::unique_ptr<FieldSink> WithMissingValues(const DatasetSpec& spec, const std::string& column,
+                                             std::unique_ptr<FieldSink> sink) {
+  const auto& missing = spec.csv().missing_values();
+  if (missing.empty() || FormatOf(spec).tells_missing_values()) return sink;
+  const bool in_lists =
+      std::any_of(spec.features().begin(), spec.features().end(),
+                  [&](const FeatureSpec& f) { return f.values_of_rows() && f.column() == column; });
+  return NewMissingValuesSink({missing.begin(), missing.end()}, in_lists, std::move(sink));
+}
+
 class TableReader {
  public:
   explicit TableReader(const DatasetSpec& spec)
@@ -145,6 +157,7 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
       sink = NewJoinedSink(table->side_tables, from, column, std::move(sink));
       column = spec.joins(from).left_on();
     }
+    sink = WithMissingValues(spec, column, std::move(sink));
     rows->Bind(column, format.Checked(column, std::move(sink)));
   };
   // Sized once: the sinks keep pointers into it.

@@ -378,7 +378,8 @@ TEST_CASE("train.on_error ignore: a new file that cannot be read is told and lef
   // One that is alone is no epoch.
   clicks.AddText("alone.csv", "n,color,size,clicked\n78,red,many,1\n");
   REQUIRE(train.WaitForError("alone.csv:2:"));
-  clicks.Add("more.csv", 20);
+  // Put right it is a file like any other.
+  clicks.Add("alone.csv", 20);
   clicks.End();
   const auto result = train.Wait();
   CHECK_THAT(result.err,

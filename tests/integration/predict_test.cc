@@ -23,6 +23,7 @@
 #include "tests/integration/jobs.h"
 #include "tests/testing/arrow_specs.h"
 #include "tests/testing/same_output.h"
+#include "tests/testing/same_scores.h"
 
 namespace coxswain {
 namespace {
@@ -72,26 +73,6 @@ struct Trained {
   std::string model = files.Path("model");
   std::string test_file;
 };
-
-// The same rows in the same order, scores within rounding: products of blocks of another height may
-// be added up in another order.
-void CheckSameScores(const std::string& found, const std::string& wanted) {
-  const std::vector<std::string> a = Lines(found), b = Lines(wanted);
-  REQUIRE(!b.empty());
-  REQUIRE(a.size() == b.size());
-  CHECK(a[0] == b[0]);
-  for (size_t i = 1; i < a.size(); ++i) {
-    CAPTURE(i, a[i], b[i]);
-    const std::vector<std::string> one = absl::StrSplit(a[i], ','),
-                                   other = absl::StrSplit(b[i], ',');
-    REQUIRE(one.size() == other.size());
-    for (size_t k = 0; k < one.size(); ++k) {
-      double x = 0, y = 0;
-      REQUIRE((absl::SimpleAtod(one[k], &x) && absl::SimpleAtod(other[k], &y)));
-      CHECK(x == Approx(y).margin(1e-6));
-    }
-  }
-}
 
 TEST_CASE("predict: a model brings the tables that its job joins, ranges and combinations",
           "[predict]") {

@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/integration/jobs.h"
@@ -42,6 +46,31 @@ TEST_CASE("a pipe in place of a job or of its data is refused, and nobody waits 
     CHECK(data.code == 2);
     CHECK_THAT(data.err, Contains("wanted a file, found a pipe"));
   }
+}
+
+TEST_CASE("a report for a pipe that nobody reads ends at the first signal, and costs no model",
+          "[cli]") {
+  const DataFiles files;
+  const std::string job = WriteTabular(files, kLogistic), pipe = files.Path("pipe"),
+                    trace = files.Path("trace"), model = files.Path("model");
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  Process train(CoxswainCommand(
+      {"train", job, "--in-process", "--report", pipe, "--model-dir", model, "--trace", trace}));
+  // The trace is whole when training is over; the report comes next.
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  const auto trained = [&] {
+    std::ifstream file(trace);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return absl::EndsWith(absl::StripAsciiWhitespace(text), "]");
+  };
+  while (!trained() && absl::Now() < deadline) continue;
+  REQUIRE(trained());
+  train.Kill(SIGTERM);
+  const auto result = train.Wait();
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 130);
+  CHECK_THAT(result.err, Contains("nobody reads the pipe " + pipe));
+  CHECK(fs::exists(model + "/model.json"));
 }
 
 TEST_CASE("a header line that is not in UTF-8 is told", "[cli]") {

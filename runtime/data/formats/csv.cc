@@ -13,6 +13,7 @@ class Csv final : public DataFormat {
  public:
   const char* name() const override { return "csv"; }
   bool passes_over_rows() const override { return true; }
+  bool tells_missing_values() const override { return true; }
 
   void FillDefaults(proto::DatasetSpec* spec) const override {
     if (spec->csv().separator().empty()) spec->mutable_csv()->set_separator(",");

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/stream/file_identity.h"
 
@@ -44,7 +45,32 @@ bool FollowedFiles::remote() const {
   return std::any_of(places_.begin(), places_.end(), [](const auto& p) { return p->remote(); });
 }
 
-void FollowedFiles::Take(const FollowedFile& file) { taken_[file.path] = file.identity; }
+void FollowedFiles::Take(const FollowedFile& file) {
+  taken_[file.path] = file.identity;
+  names_.try_emplace(IdentityOf(file.identity), file.path);
+}
+
+void FollowedFiles::LeaveOut(const FollowedFile& file) {
+  taken_.erase(file.path);
+  names_.erase(IdentityOf(file.identity));
+  left_out_[file.path] = file.identity;
+}
+
+bool FollowedFiles::IsLeftOut(const ListedFile& file) {
+  const auto found = left_out_.find(file.path);
+  if (found == left_out_.end()) return false;
+  const proto::IndexedFile& before = found->second;
+  if (file.bytes == before.bytes() && file.modified_ns == before.modified_ns()) return true;
+  left_out_.erase(found);
+  return false;
+}
+
+bool FollowedFiles::PassesOver(const FollowedFile& file) const {
+  const auto found = names_.find(IdentityOf(file.identity));
+  if (found == names_.end()) return false;
+  LogWarning("dataset.follow: ", file.path, " is passed over: it was taken as ", found->second);
+  return true;
+}
 
 absl::StatusOr<bool> FollowedFiles::Ended() const {
   if (end_.empty()) return false;
@@ -81,6 +107,7 @@ absl::Status FollowedFiles::CheckTaken(const ListedFile& file, proto::IndexedFil
   const absl::Status same = CheckUnchanged(file.path, *identity, /*same_machine=*/false);
   if (same.ok()) {
     identity->set_modified_ns(file.modified_ns);  // it was only touched
+    names_.try_emplace(IdentityOf(*identity), file.path);
     return same;
   }
   if (!absl::IsFailedPrecondition(same))
@@ -98,6 +125,7 @@ absl::StatusOr<FollowedFiles::Look> FollowedFiles::LookForNew() {
       RETURN_IF_ERROR(CheckTaken(file, &taken->second));
       continue;
     }
+    if (IsLeftOut(file)) continue;
     absl::StatusOr<proto::IndexedFile> identity = IdentifyFile(file.path);
     if (absl::IsNotFound(identity.status())) continue;  // it has gone meanwhile
     RETURN_IF_ERROR(identity.status());
@@ -109,6 +137,13 @@ absl::StatusOr<FollowedFiles::Look> FollowedFiles::LookForNew() {
     return std::pair(a.identity.modified_ns(), a.path) <
            std::pair(b.identity.modified_ns(), b.path);
   });
+  // Those of one look are told from each other by whoever reads them.
+  const auto is_old = [this](const FollowedFile& file) {
+    if (!PassesOver(file)) return false;
+    taken_[file.path] = file.identity;  // it is told once
+    return true;
+  };
+  look.files.erase(std::remove_if(look.files.begin(), look.files.end(), is_old), look.files.end());
   for (const FollowedFile& file : look.files) Take(file);
   return look;
 }

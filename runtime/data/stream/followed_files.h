@@ -2,8 +2,10 @@
 // when it has its name: who writes it gives it that by renaming, when it is whole.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -39,6 +41,8 @@ class FollowedFiles {
   absl::Status Check() const;
   // The file was taken before, by an earlier run of the job.
   void Take(const FollowedFile& file);
+  // A file that was taken, and of which no row was used: when it has changed it is a new one.
+  void LeaveOut(const FollowedFile& file);
 
   struct Look {
     std::vector<FollowedFile> files;  // new ones: the first to be changed first, then by name
@@ -46,8 +50,10 @@ class FollowedFiles {
   };
   // Files that have come since the last call, which are taken with it. Names that are not
   // whole (HasWholeName) do not count. A name is used once: of a file that is taken away nothing is
-  // forgotten. Errors: FailedPrecondition for a file that changed after it was taken; Unavailable
-  // for a directory that cannot be listed; those of a store: then nothing is taken.
+  // forgotten. One that was taken under another name (its size, time and content are the same) is
+  // passed over with a warning: it was renamed or linked. Errors: FailedPrecondition for a file
+  // that changed after it was taken; Unavailable for a directory that cannot be listed; those of a
+  // store: then nothing is taken.
   absl::StatusOr<Look> LookForNew();
 
   int64_t taken() const { return static_cast<int64_t>(taken_.size()); }
@@ -57,12 +63,22 @@ class FollowedFiles {
  private:
   absl::StatusOr<bool> Ended() const;
   absl::StatusOr<std::vector<ListedFile>> List() const;
-  static absl::Status CheckTaken(const ListedFile& file, proto::IndexedFile* identity);
+  absl::Status CheckTaken(const ListedFile& file, proto::IndexedFile* identity);
+  bool IsLeftOut(const ListedFile& file);
+  // Whether it was taken before, under whatever name.
+  bool PassesOver(const FollowedFile& file) const;
+
+  // Size, time of the last change and content: they stay when a file gets another name.
+  using Identity = std::tuple<int64_t, int64_t, uint64_t>;
+  static Identity IdentityOf(const proto::IndexedFile& file) {
+    return {file.bytes(), file.modified_ns(), file.samples()};
+  }
 
   const std::vector<std::string> paths_;
   std::vector<std::unique_ptr<FollowedPlace>> places_;  // of these
   const std::string end_;
-  absl::flat_hash_map<std::string, proto::IndexedFile> taken_;
+  absl::flat_hash_map<std::string, proto::IndexedFile> taken_, left_out_;  // by path
+  absl::flat_hash_map<Identity, std::string> names_;  // of what was taken: its first name
 };
 
 }  // namespace coxswain::data

@@ -63,6 +63,30 @@ TEST_CASE("serve json: a key that an object has twice is refused, not the last o
             .ok());
 }
 
+TEST_CASE("serve json: an object of very many keys takes no longer than as many values",
+          "[serve]") {
+  // Looking at all other keys for each takes minutes.
+  std::string body = R"({"instances": [{"user": "ada", "age": 3, "tags": [], "more": {"k": 0)";
+  for (int i = 0; i < 300'000; ++i) absl::StrAppend(&body, ",\"k", i, "\":0");
+  CHECK(ParsePredictRequest(body + "}}]}", kColumns, 1).ok());
+  CHECK_THAT(ErrorOf(body + R"(, "k7": 1}}]})"), Contains("the key \"k7\" twice"));
+}
+
+TEST_CASE("serve json: a number that is too large to be the text of a category is refused",
+          "[serve]") {
+  const auto body = [](const std::string& user, const std::string& age) {
+    return absl::StrCat(R"({"instances": [{"user": )", user, R"(, "age": )", age,
+                        R"(, "tags": []}]})");
+  };
+  CHECK_THAT(ErrorOf(body("184467440737095516170", "1")),
+             Contains("column \"user\": wanted a text or a number that 64 bits hold"));
+  for (const char* user : {"18446744073709551615", "-9223372036854775808", "0.5"}) {
+    const auto request = Must(ParsePredictRequest(body(user, "1e30"), kColumns, 1));
+    CHECK(std::get<std::string>(request.rows.rows[0][0]) == user);
+    CHECK(std::get<std::string>(request.rows.rows[0][1]) == "1e+30");
+  }
+}
+
 TEST_CASE("serve json: instances and inputs say the same rows", "[serve]") {
   const PredictRequest rows = Must(ParsePredictRequest(
       R"({"signature_name": "serving_default", "instances": [

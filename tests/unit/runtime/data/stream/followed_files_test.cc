@@ -67,6 +67,52 @@ TEST_CASE("follow: a file is taken once, when it has its name") {
   CHECK(clicks.New().empty());
 }
 
+TEST_CASE("follow: a file that was taken does not come again under another name") {
+  Clicks clicks;
+  clicks.Write("a.csv", "1\n");
+  clicks.Write("b.csv", "2\n");
+  CHECK(clicks.New() == Strings{"a.csv", "b.csv"});
+  const auto path = [&](const char* name) {
+    return clicks.files.Path(absl::StrCat("clicks/", name));
+  };
+  fs::rename(path("a.csv"), path("a.csv.done"));
+  fs::create_hard_link(path("b.csv"), path("c.csv"));
+  fs::create_symlink(path("b.csv"), path("d.csv"));
+  CHECK(clicks.New().empty());
+  // Also where another run took it, and after it was touched.
+  const auto identity = IdentifyFile(path("b.csv"));
+  REQUIRE(identity.ok());
+  FollowedFiles resumed({clicks.files.Path("clicks")}, "_DONE");
+  resumed.Take({path("b.csv"), *identity});
+  const auto left = resumed.LookForNew();
+  REQUIRE(left.ok());
+  REQUIRE(left->files.size() == 1);
+  CHECK(fs::path(left->files[0].path).filename() == "a.csv.done");
+  fs::last_write_time(path("b.csv"), fs::file_time_type::clock::now() + std::chrono::hours(1));
+  CHECK(clicks.New().empty());
+  fs::create_hard_link(path("b.csv"), path("e.csv"));
+  CHECK(clicks.New().empty());
+  // The same rows in a file of another time are new ones, and so are others of the same size.
+  clicks.Write("f.csv", "2\n");
+  clicks.Write("g.csv", "3\n");
+  CHECK(clicks.New() == Strings{"f.csv", "g.csv"});
+}
+
+TEST_CASE("follow: a file that was left out is a new one when it has changed") {
+  Clicks clicks;
+  clicks.Write("a.csv", "wrong\n");
+  const auto look = clicks.followed.LookForNew();
+  REQUIRE(look.ok());
+  REQUIRE(look->files.size() == 1);
+  clicks.followed.LeaveOut(look->files[0]);
+  CHECK(clicks.New().empty());
+  clicks.Write("a.csv", "1\n");
+  CHECK(clicks.New() == Strings{"a.csv"});
+  CHECK(clicks.New().empty());
+  clicks.Write("a.csv", "12\n");
+  CHECK(absl::IsFailedPrecondition(clicks.followed.LookForNew().status()));
+}
+
 TEST_CASE("follow: the mark of the end is no file with rows, whatever its name is") {
   DataFiles files;
   FollowedFiles followed({Clicks::Made(files), files.Path("clicks/*")}, "END");
