@@ -205,6 +205,10 @@ absl::StatusOr<Names> Exporter::Shaped(const graph::Node& node, const Names& in)
     return Names{
         out_.Node("Reshape", {in[0], out_.Ints({shape.dims().begin(), shape.dims().end()})})};
   }
+  if (node.op == "Transpose") {
+    ASSIGN_OR_RETURN(const auto perm, graph::GetAttr<std::vector<int64_t>>(node.attrs, "perm"));
+    return Names{out_.Node("Transpose", in, {{"perm", perm, true}})};
+  }
   if (node.op == "ExpandDims" || node.op == "Squeeze") {
     ASSIGN_OR_RETURN(const int64_t axis, graph::GetAttr<int64_t>(node.attrs, "axis"));
     return Names{node.op == "Squeeze" ? out_.Node("Squeeze", {in[0], out_.Ints({axis})})
@@ -234,10 +238,12 @@ absl::StatusOr<Names> Exporter::Reduced(const graph::Node& node, const Names& in
 }
 
 absl::StatusOr<Names> Exporter::Products(const graph::Node& node, const Names& in) {
-  if (node.op == "MatMul") {
+  if (node.op == "MatMul" || node.op == "BatchMatMul") {
+    const std::vector<int64_t> other_way =
+        node.op == "MatMul" ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0, 2, 1};
     const auto turned = [&](const char* key, const std::string& x) {
       return graph::AttrOr<bool>(node.attrs, key, false)
-                 ? out_.Node("Transpose", {x}, {{"perm", {1, 0}, true}})
+                 ? out_.Node("Transpose", {x}, {{"perm", other_way, true}})
                  : x;
     };
     return Names{out_.Node("MatMul", {turned("transpose_a", in[0]), turned("transpose_b", in[1])})};
@@ -291,17 +297,18 @@ absl::StatusOr<Names> Exporter::SameName(const graph::Node& node, const Names& i
 
 absl::StatusOr<Names> Exporter::NodeOf(const graph::Node& node, const Names& inputs) {
   static const auto* const kOps = new std::map<std::string, Translate>{
-      {"Const", &Exporter::Const},         {"ReadVariable", &Exporter::Whole},
-      {"GatherShard", &Exporter::Rows},    {"UniqueShards", &Exporter::Unique},
-      {"EmbeddingBag", &Exporter::Bag},    {"Concat", &Exporter::Shaped},
-      {"BagOf", &Exporter::BagOf},         {"SegmentSumLike", &Exporter::SegmentSum},
-      {"Gather", &Exporter::Shaped},       {"Reshape", &Exporter::Shaped},
-      {"ExpandDims", &Exporter::Shaped},   {"Squeeze", &Exporter::Shaped},
-      {"Cast", &Exporter::Shaped},         {"ReduceSum", &Exporter::Reduced},
-      {"ReduceMean", &Exporter::Reduced},  {"ReduceMax", &Exporter::Reduced},
-      {"MatMul", &Exporter::Products},     {"FusedDense", &Exporter::Products},
-      {"RowDot", &Exporter::RowProducts},  {"ScaleRows", &Exporter::RowProducts},
-      {"PairDot", &Exporter::RowProducts}, {"PairwiseDots", &Exporter::PairwiseDots}};
+      {"Const", &Exporter::Const},          {"ReadVariable", &Exporter::Whole},
+      {"GatherShard", &Exporter::Rows},     {"UniqueShards", &Exporter::Unique},
+      {"EmbeddingBag", &Exporter::Bag},     {"Concat", &Exporter::Shaped},
+      {"BagOf", &Exporter::BagOf},          {"SegmentSumLike", &Exporter::SegmentSum},
+      {"Gather", &Exporter::Shaped},        {"Reshape", &Exporter::Shaped},
+      {"ExpandDims", &Exporter::Shaped},    {"Squeeze", &Exporter::Shaped},
+      {"Cast", &Exporter::Shaped},          {"ReduceSum", &Exporter::Reduced},
+      {"ReduceMean", &Exporter::Reduced},   {"ReduceMax", &Exporter::Reduced},
+      {"MatMul", &Exporter::Products},      {"FusedDense", &Exporter::Products},
+      {"BatchMatMul", &Exporter::Products}, {"Transpose", &Exporter::Shaped},
+      {"RowDot", &Exporter::RowProducts},   {"ScaleRows", &Exporter::RowProducts},
+      {"PairDot", &Exporter::RowProducts},  {"PairwiseDots", &Exporter::PairwiseDots}};
   static const auto* const kSame = new std::set<std::string>{
       "Add",  "Sub",  "Mul",     "Div",      "AddN",    "Maximum",    "Minimum",  "Neg",
       "Exp",  "Log",  "Square",  "Sqrt",     "Rsqrt",   "Abs",        "Sign",     "Reciprocal",

@@ -87,10 +87,12 @@ void CheckSameOnGpu(const DataFiles& files, const std::string& job) {
 }
 
 TEST_CASE("models of columns learn on a GPU what they learn on a CPU", "[gpu]") {
-  const std::string model = GENERATE(
-      "{kind: logistic_regression}", "{kind: mlp, hidden: [16, 8]}",
-      "{kind: wide_deep, deep: {hidden: [16]}}", "{kind: dlrm, dim: 4, bottom: [8, 4], top: [16]}",
-      "{kind: deepfm, dim: 4, hidden: [16]}", "{kind: dcn_v2, hidden: [16], cross_layers: 2}");
+  const std::string model = GENERATE("{kind: logistic_regression}", "{kind: mlp, hidden: [16, 8]}",
+                                     "{kind: wide_deep, deep: {hidden: [16]}}",
+                                     "{kind: dlrm, dim: 4, bottom: [8, 4], top: [16]}",
+                                     "{kind: deepfm, dim: 4, hidden: [16]}", "{kind: ffm, dim: 2}",
+                                     "{kind: autoint, dim: 4, head_dim: 4, hidden: [16]}",
+                                     "{kind: dcn_v2, hidden: [16], cross_layers: 2}");
   CAPTURE(model);
   const DataFiles files;
   CheckSameOnGpu(files, WriteTabular(files, absl::StrCat("label: {column: label}\nmodel: ", model,

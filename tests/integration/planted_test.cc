@@ -49,8 +49,7 @@ evaluate: {metrics: [auc, logloss], every_epochs: 4}
 )");
 }
 
-TEST_CASE("dlrm, deepfm and dcn_v2 come near the planted AUC, far above a linear model",
-          "[planted]") {
+TEST_CASE("models of products come near the planted AUC, far above a linear model", "[planted]") {
   const DataFiles files;
   const std::string data = files.Path("clicks.tsv");
   const nlohmann::json truth =
@@ -64,9 +63,10 @@ TEST_CASE("dlrm, deepfm and dcn_v2 come near the planted AUC, far above a linear
     return report["metrics"]["auc"].get<double>();
   };
   const double linear = auc("model.kind=logistic_regression");
-  for (const char* model : {"model={kind: dlrm, dim: 8, bottom: [16], top: [32, 16]}",
-                            "model={kind: deepfm, dim: 8, hidden: [32]}",
-                            "model={kind: dcn_v2, rank: 16, hidden: [32], dropout: 0.1}"}) {
+  for (const char* model :
+       {"model={kind: dlrm, dim: 8, bottom: [16], top: [32, 16]}",
+        "model={kind: deepfm, dim: 8, hidden: [32]}", "model={kind: fm, dim: 8}",
+        "model={kind: dcn_v2, rank: 16, hidden: [32], dropout: 0.1}"}) {
     CAPTURE(model, best, linear);
     const double reached = auc(model);
     CHECK(reached > best - 0.035);

@@ -18,7 +18,10 @@
   X(din, DinKind)                                  \
   X(shared_bottom, SharedBottomKind)               \
   X(mmoe, MmoeKind)                                \
-  X(sasrec, SasrecKind)
+  X(sasrec, SasrecKind)                            \
+  X(fm, FmKind)                                    \
+  X(ffm, FfmKind)                                  \
+  X(autoint, AutoIntKind)
 
 namespace coxswain::model {
 

@@ -27,6 +27,16 @@ constexpr job::SchemaKey HiddenKey() {
       .Max(job::kMostWidth);
 }
 
+// Of models that multiply the vectors of features, numbers among them (product_features.h).
+template <auto Member>
+constexpr job::SchemaKey VectorDimKey() {
+  return job::Key<Member>(
+             "dim", "16",
+             "dimension of all embeddings, and of the vector that each number is multiplied by")
+      .Min(1)
+      .Max(job::kMostWidth);
+}
+
 template <auto Member>
 constexpr job::SchemaKey TowerKey() {
   return job::Key<Member>("tower", "[32]",
@@ -109,6 +119,16 @@ inline std::vector<job::TableUse> EmbeddingTables(const std::vector<std::string>
   std::vector<job::TableUse> tables;
   for (const std::string& name : features) {
     tables.push_back({name, job::TableSpec::Role::kEmbedding, job::kEmbeddingStddev});
+  }
+  return tables;
+}
+
+// The same, and a weight for each row.
+inline std::vector<job::TableUse> EmbeddingAndLinearTables(
+    const std::vector<std::string>& features) {
+  std::vector<job::TableUse> tables = EmbeddingTables(features);
+  for (const std::string& name : features) {
+    tables.push_back({name, job::TableSpec::Role::kLinear});
   }
   return tables;
 }

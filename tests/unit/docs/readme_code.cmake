@@ -1,4 +1,4 @@
-# The READMEs show how a new op, optimizer, model, loss, metric, format and command are written. What
+# The READMEs show how a new op, optimizer, loss, metric, format and command are written. What
 # they show is compiled: readme_code(README BEGIN FILE) copies the C++ block of README whose text
 # begins with BEGIN to FILE, below the folder `readme_code` of the build, whenever README changes.
 function(readme_code readme begin file)
@@ -22,7 +22,6 @@ readme_code(kernels/README.md "// Clip(x" clip.cc)
 readme_code(kernels/README.md "#include <cmath>" clip_cases.cc)
 readme_code(ps_server/README.md "// kernels/optimizers/sign_sgd.h" sign_sgd_parameters.h)
 readme_code(ps_server/README.md "// Gradient descent by signs" sign_sgd.h)
-readme_code(coordinator/model/README.md "// Factorization machine" fm.cc)
 readme_code(coordinator/model/README.md "// mean(s^2 log cosh" log_cosh.cc)
 readme_code(coordinator/model/README.md "// How much predictions are too high" bias.cc)
 readme_code(coordinator/job/README.md "// tsv: records" tsv.cc)
@@ -30,7 +29,7 @@ readme_code(coordinator/job/README.md "// format: tsv" tsv_keys.cc)
 readme_code(coordinator/cli/README.md "// `coxswain losses`" losses.cc)
 
 function(target_readme_code target)
-  foreach(file clip clip_cases fm log_cosh bias tsv tsv_keys losses)
+  foreach(file clip clip_cases log_cosh bias tsv tsv_keys losses)
     target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/readme_code/${file}.cc)
   endforeach()
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR})

@@ -1,4 +1,4 @@
-// The code that the READMEs show as a whole op, optimizer, model, loss, metric, format or command
+// The code that the READMEs show as a whole op, optimizer, loss, metric, format or command
 // is compiled into this program (readme_code.cmake) and does what its page says.
 #include <catch2/catch.hpp>
 #include <functional>
@@ -12,7 +12,6 @@
 #include "coordinator/job/job_format.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/metric_kind.h"
-#include "coordinator/job/model_kind.h"
 #include "coordinator/model/metric.h"
 #include "coxswain/optimizers.h"
 #include "kernels/register.h"
@@ -31,7 +30,6 @@ void RegisterClip(graph::OpRegistry* registry);
 }  // namespace coxswain::kernels
 
 namespace coxswain::model {
-const job::ModelKind& FmKind();
 const job::LossKind& LogCoshLoss();
 const job::MetricKind& BiasMetric();
 }  // namespace coxswain::model
@@ -80,9 +78,7 @@ TEST_CASE("the optimizer that ps_server/README.md shows moves weights by its rat
   CHECK(std::string(kernels::SignSgdOptimizer::kKind) == "sign_sgd");
 }
 
-TEST_CASE("the model, loss and metric that coordinator/model/README.md shows are kinds") {
-  CHECK(std::string(model::FmKind().name) == "fm");
-  CHECK(model::FmKind().keys.size() == 2);
+TEST_CASE("the loss and metric that coordinator/model/README.md shows are kinds") {
   CHECK(std::string(model::LogCoshLoss().name) == "log_cosh");
 
   const std::unique_ptr<model::Metric> bias = model::BiasMetric().make(0);

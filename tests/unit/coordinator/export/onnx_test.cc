@@ -164,7 +164,9 @@ TEST_CASE("onnx: a model of every labelled kind says in onnxruntime what it says
         "model: {kind: mlp, hidden: [8], activation: tanh}\n",
         "model: {kind: wide_deep, deep: {hidden: [8]}}\n",
         "model: {kind: deepfm, dim: 4, hidden: [8]}\n",
-        "model: {kind: dlrm, dim: 4, bottom: [8], top: [8]}\n",
+        "model: {kind: dlrm, dim: 4, bottom: [8], top: [8]}\n", "model: {kind: fm, dim: 4}\n",
+        "model: {kind: ffm, dim: 3}\n",
+        "model: {kind: autoint, dim: 4, heads: 2, head_dim: 3, hidden: [8]}\n",
         "model: {kind: mlp, hidden: [8], batch_norm: {momentum: 0.5}}\n",
         "model: {kind: mlp, hidden: [8]}\nloss: {kind: mse}\n"}) {
     CheckAlike(Job(bought + model));

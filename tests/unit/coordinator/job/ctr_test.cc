@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "tests/testing/job_texts.h"
 
 namespace coxswain::job {
@@ -115,6 +117,18 @@ TEST_CASE("vectors that are to meet in products must have one width") {
         "to be model.dim, 8; found 16");
 }
 
+TEST_CASE("the rows of ffm's tables have a vector for each feature") {
+  const std::string ffm = absl::StrReplaceAll(
+      kShop, {{"{kind: deepfm, hidden: [32], activation: tanh}", "{kind: ffm}"}});
+  for (const TableSpec& table : MustParse(ffm).tables) {
+    CHECK(table.dim == (absl::EndsWith(table.name, "_linear") ? 1 : 4 * 4));
+  }
+  CHECK(Changed(ffm, "name: user,", "name: user, dim: 16,") == "");
+  CHECK(Changed(ffm, "name: user,", "name: user, dim: 4,") ==
+        "job.yaml:3:18: features.user.dim: a feature has a vector of model.dim for each of 4: "
+        "wanted 16, or nothing, found 4");
+}
+
 TEST_CASE("a model of products needs two vectors") {
   CHECK(ErrorOf(kShop, {"model.features=[user]"}) ==
         "--set model.features=[user]: model.features: wanted features that make two or more "
@@ -131,7 +145,7 @@ TEST_CASE("keys of dlrm and deepfm are each for their kind") {
         "job.yaml:9:23: key 'top' in model is not for kind deepfm, only for dlrm");
   CHECK(Changed(kCriteo, "dim: 8", "hidden: [8]") ==
         "job.yaml:6:21: key 'hidden' in model is not for kind dlrm, only for mlp, deepfm, "
-        "dcn_v2, din, shared_bottom, mmoe");
+        "dcn_v2, din, shared_bottom, mmoe, autoint");
   CHECK(Changed(kCriteo, "dim: 8", "classes: 2") ==
         "job.yaml:6:21: key 'classes' in model is not for kind dlrm, only for mlp, "
         "logistic_regression");

@@ -84,6 +84,8 @@ TEST_CASE("weights of rows give the gradient of rows that come as often", "[mode
       "{feature: film}, dim: 4, biases: false}",
       "label: {column: bought}\nmodel: {kind: dlrm, dim: 4, bottom: [4], top: [4]}",
       "label: {column: bought}\nmodel: {kind: deepfm, dim: 4, hidden: [4]}",
+      "label: {column: bought}\nmodel: {kind: ffm, dim: 4}",
+      "label: {column: bought}\nmodel: {kind: autoint, dim: 4, head_dim: 4, hidden: [4]}",
       "model: {kind: two_tower, user: {features: [shop]}, item: {feature: film}, dim: 4}\n"
       "loss: {kind: sampled_softmax, negatives: 8}",
       "model: {kind: two_tower, user: {features: [shop]}, item: {feature: film}, dim: 4}\n"

@@ -61,6 +61,9 @@ constexpr Case kCases[] = {
     {"shared_bottom", "hidden: [4], tower: [4]", kTwoColumns, kLabels},
     {"mmoe", "experts: 2, hidden: [4], tower: [4]", kTwoColumns, kLabels},
     {"word2vec", "dim: 4", "", ""},
+    {"fm", "dim: 4", kTwoColumns, kLabel},
+    {"ffm", "dim: 4", kTwoColumns, kLabel},
+    {"autoint", "dim: 4, head_dim: 4, hidden: [4]", kTwoColumns, kLabel},
 };
 
 // Takes a step.
