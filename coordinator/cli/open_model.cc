@@ -87,6 +87,7 @@ absl::StatusOr<OpenedModel> OpenWith(const std::string& side_tables, EvaluatedJo
   const std::string manifest = absl::StrCat(inputs, "/", KeptAs(from).file);
   const std::string identity = model::FileIdentity(manifest);
   auto trained = model::ReadLearned(inputs, &job.dataset);
+  if (absl::IsDataLoss(trained.status())) return trained.status();
   if (!trained.ok()) return AsConfiguration(trained.status());
   if (evaluated.joins_kept_tables) {
     RETURN_IF_ERROR(

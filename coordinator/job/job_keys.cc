@@ -160,7 +160,8 @@ constexpr SchemaKey kFeatureKeys[] = {
     Field<proto::FeatureSpec>(
         kString, "history_of", nullptr,
         "a categorical feature: the history is its values in all training rows of the same group, "
-        "except the row's own value; both share a vocabulary")
+        "for a training row without its own value, however often that occurs; both share a "
+        "vocabulary")
         .Only("history"),
     Field<proto::FeatureSpec>(kString, "group_by", nullptr,
                               "the column by which rows are grouped, such as the user")

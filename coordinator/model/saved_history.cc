@@ -264,6 +264,20 @@ absl::StatusOr<Groups> JoinedGroups(Groups now, EarlierHistory before, bool in_o
                 }};
 }
 
+// Those that have values: others have rows in held-out parts alone, and are not known to the model.
+absl::StatusOr<Groups> WithValues(Groups all) {
+  int64_t count = 0;
+  RETURN_IF_ERROR(all.visit([&](const std::string&, auto values) {
+    count += values.empty() ? 0 : 1;
+    return absl::OkStatus();
+  }));
+  return Groups{count, [all = std::move(all)](const data::Dataset::VisitGroup& visit) {
+                  return all.visit([&](const std::string& name, auto values) {
+                    return values.empty() ? absl::OkStatus() : visit(name, values);
+                  });
+                }};
+}
+
 }  // namespace
 
 std::string GroupColumn(const job::JobSpec& job) {
@@ -286,6 +300,7 @@ absl::Status WriteHistory(const data::Dataset& data, const job::JobSpec& job,
                           const std::string& directory) {
   ASSIGN_OR_RETURN(Groups groups, GroupsOf(data, job));
   if (groups.count == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(groups, WithValues(std::move(groups)));
   RETURN_IF_ERROR(files->MakeDirs(absl::StrCat(directory, "/", kFolder)));
   // The data may have all rows that were ever trained on.
   const bool all_here =

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/model/saved_manifest.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/message_json.h"
 #include "runtime/data/dataset_keys.h"
@@ -135,6 +136,10 @@ absl::StatusOr<TrainedOn> ReadLearned(const std::string& directory, proto::Datas
         "it was removed, or an earlier version of coxswain saved the model. Train it ", "again"));
   }
   RETURN_IF_ERROR(text.status());
+  for (const ManifestKind& kind : {kSavedModel, kSavedInputs}) {
+    if (!files->Exists(absl::StrCat(directory, "/", kind.file))) continue;
+    RETURN_IF_ERROR(CheckModelFile(directory, kFile, kind));
+  }
   const checkpoint::Json json = checkpoint::ParseJson(*text);
   if (!json.is_object() || json.value("format", checkpoint::Json()) != checkpoint::Json(kFormat)) {
     return Damaged(path, "not what a model knows of its features");

@@ -2,11 +2,13 @@
 #include "coordinator/model/saved_reader.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "coordinator/model/hashed_names.h"
+#include "coordinator/model/model_directory.h"
 #include "coordinator/model/saved_manifest.h"
 #include "kernels/optimizers/optimizer_spec.h"
 #include "nlohmann/json.hpp"
@@ -267,11 +269,11 @@ absl::StatusOr<SavedSource> SavedSource::OpenCheckpoint(const std::string& direc
 }
 
 absl::StatusOr<SavedVariable> SavedSource::Find(const std::string& name) const {
-  std::vector<std::string> names;
   for (const SavedVariable& variable : variables_) {
     if (variable.name == name) return variable;
-    names.push_back(variable.name);
   }
+  std::vector<std::string> names;
+  for (const SavedVariable& variable : variables_) names.push_back(variable.name);
   return absl::NotFoundError(absl::StrCat(path_, " has no variable ", data::Quoted(name), "; ",
                                           data::Alternatives(name, names)));
 }
@@ -380,12 +382,17 @@ absl::StatusOr<HashedNames> SavedSource::Names(const SavedVariable& variable) co
 void SavedSource::UseVocabularies(const std::string& directory,
                                   const std::function<std::string(const std::string& table)>& of) {
   words_ = directory;
-  const auto files = env::NewRealFileSystem();
+  // Those that there should be: one that is missing is an error where somebody asks for names.
+  const std::set<std::string> files =
+      FilesOfModel(env::NewRealFileSystem().get(), directory, kSavedInputs);
+  const auto listed = [&files](const std::string& name) {
+    return files.count(absl::StrCat(kVocabularies, name)) > 0;
+  };
   for (SavedVariable& variable : variables_) {
     const std::string feature = variable.table ? of(variable.name) : "";
     if (feature.empty() || absl::StrContains(feature, '/')) continue;
-    if (files->Exists(PathOf(feature + kWordsEnding))) variable.vocabulary = feature;
-    if (files->Exists(PathOf(feature + kNamesEnding))) variable.names = feature;
+    if (listed(feature + kWordsEnding)) variable.vocabulary = feature;
+    if (listed(feature + kNamesEnding)) variable.names = feature;
   }
 }
 

@@ -77,8 +77,10 @@ absl::StatusOr<std::string> BestValues::Keep(int64_t steps) {
     return std::string();
   }
   std::string name = DirectoryName(steps);
+  unkept_steps_ = steps;
   RETURN_IF_ERROR(save_());
   RETURN_IF_ERROR(LinkNewest(name));
+  unkept_steps_ = -1;
   RemoveOld(name);
   last_ = name;
   return name;
@@ -198,9 +200,6 @@ void BestValues::RemoveOld(const std::string& newest) {
 }
 
 absl::Status BestValues::RestoreCheckpoint(const std::string& path) {
-  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
-                   checkpoint::ReadManifest(files_.get(), path));
-  RETURN_IF_ERROR(checkpoint::VerifyCheckpoint(files_.get(), path, manifest));
   ASSIGN_OR_RETURN(const model::SavedSource saved,
                    model::SavedSource::OpenCheckpoint(path, std::nullopt));
   return model::LoadVariables(saved, strategy_);
@@ -219,11 +218,31 @@ absl::Status BestValues::ReadFile(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status BestValues::Restore(const std::string& name) {
+absl::Status BestValues::Verify(const std::string& name) const {
+  const std::string path = absl::StrCat(directory_, "/", name);
+  if (absl::EndsWith(name, kFileSuffix)) {
+    ASSIGN_OR_RETURN(auto opened, checkpoint::SafetensorsFile::Open(files_.get(), path));
+    for (const auto& info : strategy_->variables()) {
+      if (model::IsInternal(*info)) continue;
+      RETURN_IF_ERROR(opened.Read(info->name).status());
+    }
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const checkpoint::Manifest manifest,
+                   checkpoint::ReadManifest(files_.get(), path));
+  return checkpoint::VerifyCheckpoint(files_.get(), path, manifest);
+}
+
+absl::Status BestValues::Restore(const std::string& name, int64_t steps) {
+  if (unkept_steps_ == steps) {
+    LogWarning("the values after ", steps, " steps are better than those that are kept, and stay");
+    return absl::OkStatus();
+  }
   if (values_.empty() && !name.empty()) {
     const std::string path = absl::StrCat(directory_, "/", name);
     const bool file = absl::EndsWith(name, kFileSuffix);
-    const absl::Status read = file ? ReadFile(path) : RestoreCheckpoint(path);
+    absl::Status read = file ? absl::OkStatus() : Verify(name);
+    if (read.ok()) read = file ? ReadFile(path) : RestoreCheckpoint(path);
     if (!read.ok()) return Annotate(read, "the best epoch's values are gone");
   }
   for (const Value& value : values_) RETURN_IF_ERROR(Assign(value));

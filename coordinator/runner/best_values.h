@@ -36,12 +36,16 @@ class BestValues {
   // Keeps what the variables hold now, while nothing trains; `steps` names the directory. Returns
   // its name, empty without a directory of checkpoints. What no checkpoint names any more is
   // removed, but nothing that this job has not made. Errors: FailedPrecondition where something
-  // else has the name.
+  // else has the name. Then these values are better than those that are kept, while there are none
+  // of later steps.
   absl::StatusOr<std::string> Keep(int64_t steps);
+  // Whether the values of this name are there as they were written. Errors: as Restore.
+  absl::Status Verify(const std::string& name) const;
   // Assigns the kept values: those in memory, or else those of this name (empty: there are none,
-  // and nothing happens). It may be a file "best-000001200.safetensors", of an earlier version of
+  // and nothing happens; nor does it where those of `steps`, which the variables hold, are better
+  // and could not be kept). It may be a file "best-000001200.safetensors", of an earlier version of
   // this program. Errors: NotFound, DataLoss.
-  absl::Status Restore(const std::string& name);
+  absl::Status Restore(const std::string& name, int64_t steps);
 
  private:
   struct Value {
@@ -65,6 +69,7 @@ class BestValues {
   std::unique_ptr<env::FileSystem> files_;
   std::vector<Value> values_;
   std::string last_;
+  int64_t unkept_steps_ = -1;  // of the last call of Keep, if that failed
 };
 
 }  // namespace coxswain::runner

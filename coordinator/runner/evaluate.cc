@@ -338,6 +338,31 @@ void JobRunner::ForgetScores(RunState* state) const {
   const std::string plateau =
       train.reduce_on_plateau ? ScoreName(train.reduce_on_plateau->metric) : std::string();
   for (const std::string& note : ForgetOtherScores(stopping, plateau, state)) LogWarning(note);
+  if (state->finished && state->stopped_early) {
+    LogWarning("the job has stopped early, and trains no more");
+    return;
+  }
+  if (!train.reduce_on_plateau && state->plateau.factor != 1) {
+    LogWarning("without train.reduce_on_plateau the learning rates are what the job says again");
+    state->plateau = {};
+    state->rate_changes.push_back({state->position, 1});  // steps that are to run again keep theirs
+  }
+  if (!train.early_stopping) {
+    if (state->best) LogWarning("without train.early_stopping the last values are the model's");
+    ForgetBestValues(state);
+    state->stopped_early = false;
+  } else if (!state->best_file.empty()) {
+    // Now, and not when all is trained.
+    const absl::Status there = best_values_.Verify(state->best_file);
+    if (there.ok() && state->finished) {
+      LogWarning("training goes on from the best values so far (", state->best_file,
+                 "), which the job ended with, and not from its last ones");
+      state->evaluations_without_gain = 0;
+    }
+    if (there.ok()) return;
+    LogWarning("early stopping begins anew, the best values so far are gone: ", there.message());
+    ForgetBestValues(state);
+  }
 }
 
 absl::StatusOr<std::map<std::string, double>> JobRunner::PopularityBaseline(Part part) const {

@@ -551,6 +551,13 @@ bool ForgetBestUnless(const std::string& of, State* state) {
 
 }  // namespace
 
+void ForgetBestValues(RunState* state) {
+  state->best.reset();
+  state->best_of.clear();
+  state->best_file.clear();
+  state->evaluations_without_gain = 0;
+}
+
 std::vector<std::string> ForgetOtherScores(const std::string& stopping, const std::string& plateau,
                                            RunState* state) {
   std::vector<std::string> notes;

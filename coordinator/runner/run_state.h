@@ -224,6 +224,8 @@ class RunTracker {
 // The state that a resumed run begins with: as the manifest's, but the position is behind all of
 // its closures, and the meter has what these will not count again.
 RunState StateToResume(RunState state, const std::vector<Ticket>& pending, const EpochSizes& sizes);
+// What early stopping has seen so far counts no more.
+void ForgetBestValues(RunState* state);
 // What early stopping and the plateau go by now (RunState::best_of; empty: there is none). Forgets
 // what was the best by another metric or on other examples, and returns a note for each.
 std::vector<std::string> ForgetOtherScores(const std::string& stopping, const std::string& plateau,

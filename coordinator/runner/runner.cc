@@ -398,7 +398,16 @@ absl::StatusOr<JobResult> JobRunner::Run() {
   // A job that was finished and had nothing left to train has its last checkpoint, and that has the
   // best values. To write them again would begin another one.
   const bool finished = finished_before_ && closures_scheduled_ == 0;
-  if (!finished) RETURN_IF_ERROR(best_values_.Restore(tracker_->state().best_file));
+  if (!finished) {
+    const absl::Status restored =
+        best_values_.Restore(tracker_->state().best_file, tracker_->meter().Read().steps);
+    if (absl::IsNotFound(restored) || absl::IsDataLoss(restored)) {
+      LogWarning(restored.message(), "; the model has the last values");
+      tracker_->Update(ForgetBestValues);
+    } else {
+      RETURN_IF_ERROR(restored);
+    }
+  }
   if (checkpointing_ && !finished) {
     // Whatever comes now, what was trained is there.
     tracker_->Update([](RunState* s) { s->finished = true; });
@@ -670,9 +679,9 @@ absl::Status JobRunner::JoinTraining(ClusterCoordinator* coordinator) {
 }
 
 absl::StatusOr<bool> JobRunner::FinishEpoch(int64_t epoch, bool last) {
-  // The last epoch's evaluation is the final one, unless early stopping wants to see it too: it may
-  // be the best one, also when none is due then.
-  const bool due = last ? job_.train.early_stopping.has_value()
+  // The last epoch's evaluation is the final one, unless something goes by it: it may be the best
+  // one, also when none is due then, and a job that goes on has to know of it.
+  const bool due = last ? job_.train.early_stopping || job_.train.reduce_on_plateau
                         : (epoch + 1) % std::max<int64_t>(1, job_.evaluate.every_epochs) == 0;
   if (!job_.evaluate.enabled || !due) {
     tracker_->Update([&](RunState* s) { s->epochs_finished = epoch + 1; });

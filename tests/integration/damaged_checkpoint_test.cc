@@ -120,5 +120,44 @@ TEST_CASE("where no checkpoint is good, commands end with code 3 and say why the
   }
 }
 
+TEST_CASE("what a job keeps of its features is held against its checksum by eval, too",
+          "[checkpoint][cli]") {
+  const TwoCheckpoints c;
+  const auto real = env::NewRealFileSystem();
+  const std::string file = c.directory + "/inputs/features.json";
+  std::string text = real->Read(file).value();
+  // Still good JSON, of another hash.
+  const size_t digit = text.find_last_of("0123456789");
+  REQUIRE(digit != std::string::npos);
+  text[digit] = text[digit] == '1' ? '2' : '1';
+  REQUIRE(real->WriteAtomically(file, text).ok());
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"eval", "--checkpoint-dir", c.directory},
+        {"eval", "--follow", c.directory, "--until-finished"}}) {
+    const auto told = Coxswain(command);
+    CAPTURE(command, told.out, told.err);
+    CHECK(told.code == 3);
+    CHECK_THAT(told.err, Contains("features.json"));
+  }
+}
+
+TEST_CASE(
+    "a vocabulary that is missing beside checkpoints is told, and rows are not taken for names",
+    "[checkpoint][cli]") {
+  const TwoCheckpoints c;
+  const std::vector<std::string> lookup = {"table", "lookup", "item", "i3"};
+  REQUIRE(c.Run(lookup).code == 0);
+  fs::remove(c.directory + "/inputs/vocabulary/item.txt");
+  const auto told = c.Run(lookup);
+  CAPTURE(told.out, told.err);
+  CHECK(told.code == 3);
+  CHECK_THAT(told.err, Contains("vocabulary/item.txt"));
+  fs::remove_all(c.directory + "/inputs");
+  const auto by_id = c.Run({"table", "lookup", "item", "--ids", "0"});
+  CAPTURE(by_id.out, by_id.err);
+  CHECK(by_id.code == 0);
+  CHECK_THAT(by_id.err, Contains("rows have no names, but their ids"));
+}
+
 }  // namespace
 }  // namespace coxswain

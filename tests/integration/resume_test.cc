@@ -130,6 +130,102 @@ TEST_CASE("a job whose steps were over within an epoch goes on with the rest of 
   CHECK(whole["updates"]["applied"] == 3 * ((examples + 31) / 32));
 }
 
+// A job of which the first evaluation counts as the best for ever, and that goes on after 5 steps.
+struct EarlyBest {
+  EarlyBest() : job(WriteMatrixFactorization(files)) {}
+  Process::Result Train(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {
+        "train",
+        job,
+        "--resume",
+        "--in-process",
+        "--report",
+        report,
+        "--checkpoint-dir",
+        checkpoints,
+        "--set",
+        "train.batch_size=32",
+        "--set",
+        "split.validation=0.2",
+        "--set",
+        "evaluate.every_epochs=1",
+        "--set",
+        "train.early_stopping={metric: rmse, patience: 100, min_delta: 1000}"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Coxswain(arguments);
+  }
+  double Rmse(const std::vector<std::string>& more) const {
+    const Process::Result result = Train(more);
+    INFO(result.out << result.err);
+    REQUIRE(result.code == 0);
+    return ReadJson(report)["metrics"]["rmse"];
+  }
+  double RmseOfFirstSteps() const {
+    return Rmse({"--set", "train.epochs=", "--set", "train.steps=5"});
+  }
+
+  const DataFiles files;
+  const std::string job, report = files.Path("report.json"),
+                         checkpoints = files.Path("checkpoints");
+};
+
+TEST_CASE("a job that goes on without early stopping ends with its last values", "[resume]") {
+  const EarlyBest runs;
+  const double first = runs.RmseOfFirstSteps();
+  CHECK(runs.Rmse({"--set", "train.epochs=3"}) == Approx(first).epsilon(1e-6));
+  const EarlyBest others;
+  CHECK(others.RmseOfFirstSteps() == Approx(first).epsilon(1e-3));
+  const double last = others.Rmse({"--set", "train.epochs=3", "--set", "train.early_stopping="});
+  CHECK(last < 0.999 * first);
+}
+
+TEST_CASE("a job that goes on without reduce_on_plateau has the rates that it names", "[resume]") {
+  const EarlyBest runs;
+  const std::string off = "train.early_stopping=";
+  const std::string plateau =
+      "train.reduce_on_plateau={metric: rmse, min_delta: 1000, patience: 1, factor: 1e-6}";
+  runs.Rmse({"--set", off, "--set", plateau, "--set", "train.epochs=4"});
+  const double before = ReadJson(runs.report)["metrics"]["rmse"];
+  const double after = runs.Rmse({"--set", off, "--set", "train.epochs=8"});
+  CHECK(after < 0.999 * before);
+  CHECK(ReadJson(runs.report)["evaluations"].back()["learning_rate_factor"] == 1);
+}
+
+TEST_CASE("the evaluation after what was the last epoch counts for the plateau, too", "[resume]") {
+  const EarlyBest runs;
+  const std::string plateau = "train.reduce_on_plateau={metric: rmse, patience: 1}";
+  for (const char* epochs : {"train.epochs=2", "train.epochs=4"}) {
+    runs.Rmse({"--set", "train.early_stopping=", "--set", plateau, "--set", epochs});
+  }
+  const nlohmann::json report = ReadJson(runs.report);
+  for (int64_t epoch = 1; epoch <= 4; ++epoch) {
+    CHECK(report["evaluations"][static_cast<size_t>(epoch - 1)]["epoch"] == epoch);
+  }
+}
+
+TEST_CASE("best values that are damaged are told of when a job goes on, and cost it nothing",
+          "[resume]") {
+  const EarlyBest runs;
+  const double first = runs.RmseOfFirstSteps();
+  int damaged = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(runs.checkpoints)) {
+    const std::string path = entry.path().string();
+    if (!absl::StrContains(path, "/best-") || entry.path().extension() != ".safetensors") continue;
+    // A file of its own, which no checkpoint shares.
+    fs::copy(path, path + ".other");
+    fs::rename(path + ".other", path);
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
+        .seekp(-1, std::ios::end)
+        .put(7);
+    ++damaged;
+  }
+  REQUIRE(damaged > 0);
+  const Process::Result result = runs.Train({"--set", "train.epochs=3"});
+  CAPTURE(result.out, result.err, first);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, Contains("early stopping begins anew, the best values so far are gone: "));
+}
+
 TEST_CASE("a job whose steps were over within an update counts the updates of those that follow",
           "[resume]") {
   const DataFiles files;
@@ -330,10 +426,10 @@ TEST_CASE("learning rates that were made smaller stay so in a resumed job", "[re
             "min_factor: 1e-9}"});
   const nlohmann::json report = ReportAfterTwoKills(&runs);
   const auto& all = report["evaluations"];
-  REQUIRE(all.size() == 200);
+  REQUIRE(all.size() == 201);  // one for each epoch, and the final one
   // What the evaluation before has made of it: none was judged twice, and none forgotten.
   double wanted = 1;
-  for (size_t i = 1; i < all.size(); ++i) {
+  for (size_t i = 1; i + 1 < all.size(); ++i) {
     CHECK(all[i]["learning_rate_factor"].get<double>() == Approx(wanted));
     wanted *= 0.95;
   }

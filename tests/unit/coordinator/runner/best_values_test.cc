@@ -106,7 +106,7 @@ TEST_CASE("best values come back, from memory and from links to a checkpoint", "
     CHECK(name == (with_directory ? "best-000001200" : ""));
     program.Set(2);
     REQUIRE(program.Holds(2));
-    Must(best.Restore(name));
+    Must(best.Restore(name, 0));
     CHECK(program.Holds(1));
   }
 }
@@ -126,9 +126,9 @@ TEST_CASE("best values are there for a resumed job, when their checkpoint has go
   std::error_code gone;  // one is kept: it may be gone already
   fs::remove_all(program.directory + "/checkpoint-000001", gone);
   BestValues resumed = program.Best(true);
-  Must(resumed.Restore(name));
+  Must(resumed.Restore(name, 0));
   CHECK(program.Holds(1));
-  Must(resumed.Restore(""));  // there are none
+  Must(resumed.Restore("", 0));  // there are none
   CHECK(program.Holds(1));
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("best values that are kept again, as after a resume, take the others' 
   program.Set(2);
   const std::string name = Must(best.Keep(7));
   program.Set(3);
-  Must(best.Restore(name));
+  Must(best.Restore(name, 0));
   CHECK(program.Holds(2));
 }
 
@@ -201,8 +201,24 @@ TEST_CASE("best values that an earlier version wrote as a file are read", "[runn
   Program program;
   program.Set(1);
   program.WriteFileOfEarlierVersion("best-000000009.safetensors", 4);
-  Must(program.Best(true).Restore("best-000000009.safetensors"));
+  Must(program.Best(true).Restore("best-000000009.safetensors", 0));
   CHECK(program.Holds(4));
+}
+
+TEST_CASE("values that are better and could not be kept stay, as long as they are there",
+          "[runner]") {
+  Program program;
+  program.Set(1);
+  BestValues best = program.Best(true);
+  const std::string name = Must(best.Keep(7));
+  program.Set(2);
+  fs::create_directory(program.directory + "/best-000000009");
+  program.files.Write("checkpoints/best-000000009/notes", "mine");
+  CHECK(absl::IsFailedPrecondition(best.Keep(9).status()));
+  Must(best.Restore(name, 9));
+  CHECK(program.Holds(2));
+  Must(best.Restore(name, 12));
+  CHECK(program.Holds(1));
 }
 
 TEST_CASE("best values that are damaged or gone are named", "[runner]") {
@@ -213,10 +229,11 @@ TEST_CASE("best values that are damaged or gone are named", "[runner]") {
   for (const auto& entry : fs::directory_iterator(program.directory + "/" + name)) {
     if (entry.path().extension() == ".safetensors") fs::resize_file(entry.path(), 9);
   }
-  const absl::Status damaged = best.Restore(name);
+  CHECK(absl::IsDataLoss(best.Verify(name)));
+  const absl::Status damaged = best.Restore(name, 0);
   CHECK(absl::IsDataLoss(damaged));
   CHECK_THAT(std::string(damaged.message()), Catch::Matchers::Contains("best epoch's values"));
-  CHECK(!best.Restore("best-000000099").ok());
+  CHECK(!best.Restore("best-000000099", 0).ok());
 }
 
 }  // namespace
