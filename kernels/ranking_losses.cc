@@ -193,14 +193,19 @@ T LossOf(const Lambda& lambda, const Query<T>& q) {
   const double best = BestDcg(lambda, q);
   if (best <= 0) return 0;
   const std::vector<double> discounts = DiscountsOf(lambda, q);
+  std::vector<double> gains(discounts.size());
+  std::transform(q.labels, q.labels + q.rows, gains.begin(), Gain<T>);
   const T sigma = static_cast<T>(lambda.sigma);
   double loss = 0;
   for (int64_t i = 0; i < q.rows; ++i) {
+    const double discount = discounts[static_cast<size_t>(i)], gain = gains[static_cast<size_t>(i)];
     for (int64_t j = 0; j < q.rows; ++j) {
       if (!(q.labels[i] > q.labels[j])) continue;
-      const double change = discounts[static_cast<size_t>(i)] - discounts[static_cast<size_t>(j)];
+      const double change = discount - discounts[static_cast<size_t>(j)];
+      // With a bound most pairs are of two rows behind it.
+      if (change == 0) continue;
       const T weight =
-          static_cast<T>((Gain(q.labels[i]) - Gain(q.labels[j])) * std::abs(change) / best);
+          static_cast<T>((gain - gains[static_cast<size_t>(j)]) * std::abs(change) / best);
       const T margin = sigma * (q.scores[i] - q.scores[j]);
       const T away = std::exp(-std::abs(margin));
       loss += static_cast<double>(weight * (std::log1p(away) + std::max(-margin, T{0})));

@@ -123,7 +123,8 @@ config::YamlNode DefaultOf(const SchemaKey& key) {
 }  // namespace
 
 void Problems::Add(const std::string& path, const std::string& where, const std::string& message) {
-  lines_.push_back(absl::StrCat(where, ": ", message));
+  ++count_;
+  if (lines_.size() < kMostLines) lines_.push_back(absl::StrCat(where, ": ", message));
   paths_.insert(path);
 }
 
@@ -138,7 +139,9 @@ bool Problems::Good(const std::string& path) const {
 
 absl::Status Problems::status() const {
   if (lines_.empty()) return absl::OkStatus();
-  return config::ConfigurationError(absl::StrJoin(lines_, "\n"));
+  std::string all = absl::StrJoin(lines_, "\n");
+  if (count_ > lines_.size()) absl::StrAppend(&all, "\nand ", count_ - lines_.size(), " more");
+  return config::ConfigurationError(all);
 }
 
 // The selector of the section at `path` of the file, as it is given there or by its default; ""

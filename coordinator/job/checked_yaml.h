@@ -21,11 +21,13 @@ class Problems {
   void Add(const std::string& path, const std::string& where, const std::string& message);
   // Nothing is wrong with `path`, what is below it and what holds it.
   bool Good(const std::string& path) const;
-  // InvalidArgument with a line for each, cause kConfiguration.
+  // InvalidArgument with a line for each of the first ones, cause kConfiguration.
   absl::Status status() const;
 
  private:
+  static constexpr size_t kMostLines = 100;
   std::vector<std::string> lines_;
+  size_t count_ = 0;
   std::set<std::string> paths_;
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 #include "runtime/data/names.h"
@@ -40,15 +41,17 @@ RawColumn ColumnOf(const Input& input) {
 absl::StatusOr<data::InputRows> ReadRaw(const data::RowReader& reader, const RawRows& rows) {
   std::vector<std::string> names;
   std::vector<size_t> places;  // of the reader's inputs among the columns
+  absl::flat_hash_map<absl::string_view, size_t> by_name;
+  for (size_t i = 0; i < rows.columns.size(); ++i) by_name.try_emplace(rows.columns[i], i);
   for (const Input& input : reader.inputs()) {
-    const auto found = std::find(rows.columns.begin(), rows.columns.end(), input.column);
-    if (found == rows.columns.end()) {
+    const auto found = by_name.find(input.column);
+    if (found == by_name.end()) {
       return absl::NotFoundError(absl::StrCat("wanted a column ", data::Quoted(input.column),
                                               ", found none of that name; ",
                                               data::Alternatives(input.column, rows.columns)));
     }
     names.push_back(input.column);
-    places.push_back(static_cast<size_t>(found - rows.columns.begin()));
+    places.push_back(found->second);
   }
   std::vector<std::vector<data::RowReader::Value>> values;
   values.reserve(rows.rows.size());

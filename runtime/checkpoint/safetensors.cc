@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "runtime/base/status.h"
@@ -54,14 +55,18 @@ constexpr int kHeaderDepth = 16;
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
     env::FileSystem* files, const std::string& path, std::vector<SafetensorsEntry> entries,
     const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header;
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  auto& fields = header.get_ref<nlohmann::ordered_json::object_t&>();
+  fields.reserve(entries.size() + 1);
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t offset = 0;
   for (const SafetensorsEntry& e : entries) {
     const uint64_t bytes = static_cast<uint64_t>(e.shape.num_elements()) * SizeOf(e.dtype);
-    header[e.name] = {{"dtype", FormatName(e.dtype)},
-                      {"shape", std::vector<int64_t>(e.shape.dims().begin(), e.shape.dims().end())},
-                      {"data_offsets", {offset, offset + bytes}}};
+    const std::vector<int64_t> dims(e.shape.dims().begin(), e.shape.dims().end());
+    // Names differ: nothing has to look for one.
+    fields.push_back({e.name, nlohmann::ordered_json{{"dtype", FormatName(e.dtype)},
+                                                     {"shape", dims},
+                                                     {"data_offsets", {offset, offset + bytes}}}});
     offset += bytes;
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -102,26 +107,34 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(env::FileSystem* files,
   return Parse(content, path);
 }
 
-absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
                                                          uint64_t data_bytes,
                                                          const std::string& path) {
-  using nlohmann::ordered_json;
-  if (!JsonDepthIsAtMost(json, kHeaderDepth))
+  // An ordered object looks at all other names for each, of which there may be a million.
+  using nlohmann::json;
+  if (!JsonDepthIsAtMost(text, kHeaderDepth))
     return Corrupt(path, "the header is nested too deeply");
-  const auto object = ordered_json::parse(json.begin(), json.end(), nullptr, false);
+  std::vector<std::string> names;
+  const auto note = [&names](int depth, json::parse_event_t event, json& parsed) {
+    if (depth == 1 && event == json::parse_event_t::key) names.push_back(parsed.get<std::string>());
+    return true;
+  };
+  const auto object = json::parse(text.begin(), text.end(), note, false);
   if (!object.is_object()) return Corrupt(path, "the header is not JSON");
   SafetensorsHeader header;
-  for (const auto& [name, value] : object.items()) {
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const std::string& name : names) {
+    if (!seen.insert(name).second) continue;
+    const json& value = object.at(name);
     if (name == "__metadata__") {
       if (!value.is_object()) continue;
-      for (const auto& [key, text] : value.items()) {
-        if (text.is_string()) header.metadata[key] = text.get<std::string>();
+      for (const auto& [key, entry] : value.items()) {
+        if (entry.is_string()) header.metadata[key] = entry.get<std::string>();
       }
       continue;
     }
-    const auto& offsets =
-        value.is_object() ? value.value("data_offsets", ordered_json()) : ordered_json();
-    const auto& shape = value.is_object() ? value.value("shape", ordered_json()) : ordered_json();
+    const auto& offsets = value.is_object() ? value.value("data_offsets", json()) : json();
+    const auto& shape = value.is_object() ? value.value("shape", json()) : json();
     const auto is_integer = [](const auto& v) { return v.is_number_integer(); };
     if (!offsets.is_array() || offsets.size() != 2 || !shape.is_array() ||
         !std::all_of(offsets.begin(), offsets.end(), is_integer) ||

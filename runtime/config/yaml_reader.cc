@@ -332,9 +332,14 @@ std::string DidYouMean(absl::string_view word, const std::vector<std::string>& k
 
 std::string UnknownName(absl::string_view what, absl::string_view word,
                         const std::vector<std::string>& known) {
+  constexpr size_t kShownNames = 40;
   const std::string hint = DidYouMean(word, known);
+  const size_t shown = std::min(known.size(), kShownNames);
+  std::string names =
+      absl::StrJoin(known.begin(), known.begin() + static_cast<ptrdiff_t>(shown), ", ");
+  if (shown < known.size()) absl::StrAppend(&names, " and ", known.size() - shown, " more");
   return absl::StrCat("unknown ", what, " '", word, "'", hint.empty() ? ";" : hint,
-                      " there is: ", known.empty() ? "none" : absl::StrJoin(known, ", "));
+                      " there is: ", known.empty() ? "none" : names);
 }
 
 }  // namespace coxswain::config

@@ -15,6 +15,8 @@
 namespace coxswain::data {
 namespace {
 
+constexpr size_t kNamedColumns = 40;  // in a message
+
 const char* FindChar(const char* begin, const char* end, char c) {
   return begin == end
              ? nullptr
@@ -157,8 +159,14 @@ std::string CsvReader::HeaderProblem() const {
 }
 
 absl::StatusOr<int> CsvReader::FindColumn(absl::string_view name) const {
-  const auto found = std::find(columns_.begin(), columns_.end(), name);
-  if (found == columns_.end()) {
+  if (places_.empty()) {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const auto [place, is_new] = places_.try_emplace(columns_[i], static_cast<int>(i));
+      if (!is_new) place->second = kTwice;
+    }
+  }
+  const auto found = places_.find(name);
+  if (found == places_.end()) {
     const bool unnamed = !format_.header && format_.columns.empty();
     const std::string garbled = HeaderProblem();
     return absl::NotFoundError(
@@ -166,11 +174,11 @@ absl::StatusOr<int> CsvReader::FindColumn(absl::string_view name) const {
                      garbled.empty() ? absl::StrCat("; ", Alternatives(name, columns_)) : garbled,
                      unnamed ? " (neither a header nor column names were announced)" : ""));
   }
-  if (std::find(found + 1, columns_.end(), name) != columns_.end()) {
+  if (found->second == kTwice) {
     return absl::InvalidArgumentError(
         absl::StrCat(path(), ": wanted one column ", Quoted(name), ", found several"));
   }
-  return static_cast<int>(found - columns_.begin());
+  return found->second;
 }
 
 bool CsvReader::PassOver() {
@@ -191,9 +199,12 @@ absl::StatusOr<bool> CsvReader::Next() {
   ASSIGN_OR_RETURN(const bool found, NextRecord());
   if (!found || fields_.size() == columns_.size()) return found;
   const size_t at = std::min(columns_.size(), fields_.size() - 1);
+  const size_t named = std::min(columns_.size(), kNamedColumns);
   return ErrorAt(PositionOf(at),
                  absl::StrCat("wanted ", columns_.size(), " fields (",
-                              absl::StrJoin(columns_, ", "), "), found ", fields_.size()));
+                              absl::StrJoin(columns_.begin(),
+                                            columns_.begin() + static_cast<ptrdiff_t>(named), ", "),
+                              named < columns_.size() ? ", ..." : "", "), found ", fields_.size()));
 }
 
 bool CsvReader::IsPlain(const char* base, size_t begin, const uint32_t* ends) const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -115,6 +116,9 @@ class CsvReader {
   std::unique_ptr<InputFile> input_;
   CsvFormat format_;
   std::vector<std::string> columns_;
+  // Of these by name, filled when one is asked for: there may be ten thousands.
+  static constexpr int kTwice = -1;
+  mutable absl::flat_hash_map<absl::string_view, int> places_;
   bool pending_ = false;  // the first record was read to count its fields, and Next has yet to
                           // return it
   int64_t next_line_ = 1;

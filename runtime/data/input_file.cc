@@ -142,9 +142,11 @@ absl::Status InputFile::More() {
                                               kMaxRecordBytes >> 20,
                                               " MiB; is a quote not closed?"));
   }
-  if (buffer_.size() - end_ < kBlock) buffer_.resize(std::max(2 * buffer_.size(), 2 * kBlock));
-  ASSIGN_OR_RETURN(const size_t count, source_->Read(buffer_.data() + end_, kBlock));
-  at_end_ = count < kBlock;
+  // As much as is there: who looks for the end of a record begins again from its begin.
+  const size_t most = std::max(kBlock, std::min(end_, kMaxRecordBytes - end_));
+  if (buffer_.size() - end_ < most) buffer_.resize(std::max(2 * buffer_.size(), end_ + most));
+  ASSIGN_OR_RETURN(const size_t count, source_->Read(buffer_.data() + end_, most));
+  at_end_ = count < most;
   hash_.Update(absl::string_view(buffer_.data() + end_, count));
   end_ += count;
   read_ += count;

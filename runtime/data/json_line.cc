@@ -5,7 +5,9 @@
 #include <charconv>
 #include <cstring>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace coxswain::data {
 namespace {
@@ -13,6 +15,8 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::element_type;
 using simdjson::dom::object;
+
+constexpr int kKeysWithoutMap = 16;
 
 // The shortest text that is read as this number again: 7, 0.5, 1e+30.
 std::string NumberText(double number) {
@@ -45,8 +49,13 @@ bool TextOf(const element& from, std::string* text) {
 }
 
 // A key, or else the path that it spells.
+bool FindPath(const object& from, const std::string& key, element* found);
+
 bool Find(const object& from, const std::string& key, element* found) {
-  if (from.at_key(key).get(*found) == simdjson::SUCCESS) return true;
+  return from.at_key(key).get(*found) == simdjson::SUCCESS || FindPath(from, key, found);
+}
+
+bool FindPath(const object& from, const std::string& key, element* found) {
   for (size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
     element inner;
     object below;
@@ -63,6 +72,11 @@ struct JsonLine::Document {
   simdjson::dom::parser parser;
   std::string text;  // of the line, with the room behind it that the parser wants
   object root;
+  // The values of its keys, of each the first; made when many of them are asked for.
+  absl::flat_hash_map<absl::string_view, element> values;
+  int asked = 0;
+
+  bool FindKey(const std::string& key, element* found);
 };
 
 JsonLine::JsonLine() : document_(std::make_unique<Document>()) {}
@@ -70,6 +84,8 @@ JsonLine::~JsonLine() = default;
 
 bool JsonLine::Parse(absl::string_view line) {
   problem_.clear();
+  document_->values.clear();
+  document_->asked = 0;
   std::string& text = document_->text;
   if (text.size() < line.size() + simdjson::SIMDJSON_PADDING) {
     text.resize(2 * line.size() + simdjson::SIMDJSON_PADDING);
@@ -90,11 +106,25 @@ bool JsonLine::Parse(absl::string_view line) {
   return false;
 }
 
+// To look at all keys for each one is quick only for a few of them.
+bool JsonLine::Document::FindKey(const std::string& key, element* found) {
+  if (++asked < kKeysWithoutMap) return Find(root, key, found);
+  if (values.empty()) {
+    for (const auto& field : root) {
+      values.try_emplace(absl::string_view(field.key.data(), field.key.size()), field.value);
+    }
+  }
+  const auto value = values.find(key);
+  if (value == values.end()) return FindPath(root, key, found);
+  *found = value->second;
+  return true;
+}
+
 bool JsonLine::Get(const std::string& key, JsonValue* value) {
   problem_.clear();
   value->kind = JsonValue::Kind::kMissing;
   element found;
-  if (!Find(document_->root, key, &found)) return false;
+  if (!document_->FindKey(key, &found)) return false;
   switch (found.type()) {
     case element_type::NULL_VALUE:
       return true;

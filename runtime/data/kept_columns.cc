@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -210,13 +211,15 @@ absl::StatusOr<KeptColumns> KeptColumns::Create(proto::DatasetSpec spec, const F
                      "arrow), found the format ", format.name()));
   }
   if (names == std::vector<std::string>{kAll}) names = columns;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto count = std::count(columns.begin(), columns.end(), names[i]);
-    if (count == 0) return NotThere(block.path, names[i], columns);
-    if (count > 1 ||
-        std::count(names.begin(), names.begin() + static_cast<ptrdiff_t>(i), names[i]) > 0) {
+  absl::flat_hash_map<absl::string_view, int> there;
+  for (const std::string& column : columns) ++there[column];
+  for (const std::string& name : names) {
+    const auto found = there.find(name);
+    if (found == there.end()) return NotThere(block.path, name, columns);
+    // Another one of this name would be the second.
+    if (found->second++ > 1) {
       return absl::InvalidArgumentError(absl::StrCat(block.path, ": wanted one column ",
-                                                     Quoted(names[i]), " to keep, found it twice"));
+                                                     Quoted(name), " to keep, found it twice"));
     }
   }
   kept.names_ = std::move(names);

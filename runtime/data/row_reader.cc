@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -128,18 +129,15 @@ void RowReader::ListInputs(const TableRows& rows) {
   const bool optional = FormatOf(spec_).has_objects();
   const auto add = [this, optional](Input input) {
     input.optional = optional;
-    const bool there = std::any_of(inputs_.begin(), inputs_.end(),
-                                   [&](const Input& i) { return i.column == input.column; });
-    if (!there) inputs_.push_back(std::move(input));
+    const bool is_new = input_of_column_.try_emplace(input.column, inputs_.size()).second;
+    if (is_new) inputs_.push_back(std::move(input));
   };
-  const auto is_bound = [&](const std::string& column) {
-    return std::any_of(rows.bindings().begin(), rows.bindings().end(),
-                       [&](const TableRows::Binding& b) { return b.column == column; });
-  };
+  absl::flat_hash_set<absl::string_view> bound;
+  for (const TableRows::Binding& binding : rows.bindings()) bound.insert(binding.column);
   for (const FeatureSpec& feature : spec_.features()) {
     if (IsCrossed(feature)) continue;
     for (const std::string& column : feature.columns()) add({column, Kind::kNumber, ""});
-    if (FormatOf(spec_).HasIndices(feature) || is_bound(feature.column())) {
+    if (FormatOf(spec_).HasIndices(feature) || bound.contains(feature.column())) {
       add(InputOf(feature, spec_));
     }
   }
@@ -199,9 +197,11 @@ absl::StatusOr<InputRows> RowReader::ReadCells(absl::Span<const std::string> nam
 
 absl::StatusOr<InputRows> RowReader::ReadValues(absl::Span<const std::string> names,
                                                 absl::Span<const std::vector<Value>> values) const {
+  absl::flat_hash_map<absl::string_view, size_t> places;
+  for (size_t i = 0; i < names.size(); ++i) places.try_emplace(names[i], i);
   const auto find = [&](const std::string& column) -> absl::StatusOr<size_t> {
-    const auto found = std::find(names.begin(), names.end(), column);
-    if (found != names.end()) return static_cast<size_t>(found - names.begin());
+    const auto found = places.find(column);
+    if (found != places.end()) return found->second;
     return absl::NotFoundError(absl::StrCat("wanted a column ", Quoted(column),
                                             ", found none of that name; ",
                                             Alternatives(column, names)));
@@ -265,11 +265,6 @@ absl::StatusOr<InputRows> RowReader::ReadPairs(size_t column,
     return absl::InvalidArgumentError(absl::StrCat(name, ": a row of pairs holds a line end"));
   }
   return all;
-}
-
-const RowReader::Input& RowReader::InputOfColumn(const std::string& column) const {
-  return *std::find_if(inputs_.begin(), inputs_.end(),
-                       [&](const Input& input) { return input.column == column; });
 }
 
 absl::StatusOr<std::string> RowReader::TextOf(const Input& input, const Value& value) const {

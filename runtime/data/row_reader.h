@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "protos/dataset.pb.h"
@@ -84,7 +85,9 @@ class RowReader {
  private:
   RowReader() = default;
   void ListInputs(const TableRows& rows);
-  const Input& InputOfColumn(const std::string& column) const;
+  const Input& InputOfColumn(const std::string& column) const {
+    return inputs_[input_of_column_.at(column)];
+  }
   // Rows of a format of pairs, which has nothing but these.
   absl::StatusOr<InputRows> ReadPairs(size_t column,
                                       absl::Span<const std::vector<Value>> rows) const;
@@ -100,6 +103,7 @@ class RowReader {
   std::vector<uint64_t> sample_index_;                           // by feature
   std::shared_ptr<const SideTables> side_tables_;
   std::vector<Input> inputs_;
+  absl::flat_hash_map<std::string, size_t> input_of_column_;
   std::vector<ColumnSpec> columns_;
 };
 

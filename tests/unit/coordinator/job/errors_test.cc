@@ -120,6 +120,19 @@ model: {kind: mlp, classes: 3, features: [user, both]}
         "'group': the model would be given what it is to predict");
 }
 
+TEST_CASE("of many mistakes the first are told, and of many names, too") {
+  std::string text =
+      "dataset: {path: a.csv}\nlabel: {column: y}\nmodel: {kind: logistic_regression}\n"
+      "features:\n";
+  for (int i = 0; i < 300; ++i) absl::StrAppend(&text, "  - {name: f", i, ", kind: categorical}\n");
+  text += "tables:\n";
+  for (int i = 0; i < 300; ++i) absl::StrAppend(&text, "  t", i, ": {shards: 1}\n");
+  const std::string error = ErrorOf(text);
+  CHECK(std::count(error.begin(), error.end(), '\n') == 100);
+  CHECK_THAT(error, Catch::Matchers::EndsWith("\nand 200 more") &&
+                        Catch::Matchers::Contains(" and 260 more"));
+}
+
 TEST_CASE("an unknown key is told with its place, the nearest key and all valid ones") {
   CHECK(Changed(kTower, "batch_size", "bacth_size") ==
         "job.yaml:16:3: unknown key 'bacth_size' in train; did you mean 'batch_size'? valid keys: "
@@ -174,7 +187,8 @@ TEST_CASE("a wrong type tells what was wanted and what was found") {
   CHECK(Changed(kTower, "kind: two_tower", "kind: two_towers") ==
         "job.yaml:12:9: model.kind: wanted one of two_tower, matrix_factorization, wide_deep, mlp, "
         "logistic_regression, dlrm, deepfm, word2vec, linear_regression, dcn_v2, din, "
-        "shared_bottom, mmoe, sasrec; found the text 'two_towers'; did you mean 'two_tower'?");
+        "shared_bottom, mmoe, sasrec, fm, ffm, autoint; found the text 'two_towers'; did you mean "
+        "'two_tower'?");
   CHECK(Changed(kTable, "wide_deep}", "mlp, hidden: [3, -1]}") ==
         "job.yaml:7:32: model.hidden.1: wanted integer 1..1048576; found '-1'");
   for (const char* bytes : {"8MB/s", "MiB", "1e300GiB", "-1KiB", "nanMiB", "8 Mib"}) {

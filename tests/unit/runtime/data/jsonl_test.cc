@@ -102,6 +102,26 @@ TEST_CASE("jsonl: a dotted name is a key of that name, or else a path") {
   CHECK(Values<float>(*data, AllOf(*data, Part::kTraining), "x") == Floats{2, 3, 4, 6, 0});
 }
 
+TEST_CASE("jsonl: many keys are found as few are") {
+  DataFiles files;
+  std::string line = "{\"d.x\": 5, \"k0\": 1, \"k0\": 2";
+  for (int i = 1; i < 60; ++i) absl::StrAppend(&line, ", \"k", i, "\": ", i);
+  absl::StrAppend(&line, ", \"k59\": 7, \"d\": {\"x\": 6, \"z\": 8}, \"y\": 1}\n");
+  auto spec = JsonSpec(files.Write("a.jsonl", line + line));
+  for (int i = 0; i < 60; ++i) AddNumeric(&spec, absl::StrCat("k", i));
+  for (const char* name : {"d.x", "d.z"}) AddNumeric(&spec, name);
+  spec.mutable_label()->set_column("y");
+  const auto data = MustLoad(spec);
+  const Ticket all = AllOf(*data, Part::kTraining);
+  CHECK(Values<float>(*data, all, "k0") == Floats{1, 1});  // the first one counts
+  for (int i = 1; i < 60; ++i) {
+    const auto number = static_cast<float>(i);
+    CHECK(Values<float>(*data, all, absl::StrCat("k", i)) == Floats{number, number});
+  }
+  CHECK(Values<float>(*data, all, "d.x") == Floats{5, 5});
+  CHECK(Values<float>(*data, all, "d.z") == Floats{8, 8});
+}
+
 TEST_CASE("jsonl: true and false are 1 and 0 for ranges of numbers, as for numbers") {
   DataFiles files;
   auto spec =
