@@ -2,6 +2,7 @@
 // dx = Transpose(g) by the inverse permutation.
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/op_util.h"
 #include "kernels/register_list.h"
@@ -110,16 +111,43 @@ void TransposeTiles(const T* from, const Walk::Dim& a, const Walk::Dim& b, int64
   }
 }
 
+// Rows of `bytes`, one for each step of `steps`. Those of a few numbers are one load and one store.
+template <typename T>
+void CopyRows(const T* from, const Walk::Dim& steps, size_t bytes, T* to) {
+  const auto copy = [&](auto size) {
+    for (int64_t i = 0; i < steps.n; ++i) {
+      std::memcpy(to + i * steps.to, from + i * steps.from, size);
+    }
+  };
+  switch (bytes) {
+    case 4:
+      return copy(std::integral_constant<size_t, 4>());
+    case 8:
+      return copy(std::integral_constant<size_t, 8>());
+    case 16:
+      return copy(std::integral_constant<size_t, 16>());
+    case 32:
+      return copy(std::integral_constant<size_t, 32>());
+    case 64:
+      return copy(std::integral_constant<size_t, 64>());
+    default:
+      return copy(bytes);
+  }
+}
+
 template <typename T>
 void TransposeAll(const T* from, const Shape& x, const Perm& perm, T* to, env::ComputePool* pool) {
   const int rank = x.rank();
   Walk walk(x, perm);
   if (perm[rank - 1] == rank - 1) {  // whole rows move
     const Walk::Dim row = walk.Remove(rank - 1);
-    pool->ParallelFor(walk.size(), kElementGrain / row.n + 1, [&](int64_t begin, int64_t end) {
+    const Walk::Dim rows = rank > 1 ? walk.Remove(rank - 2) : Walk::Dim{1, 0, 0};
+    const size_t bytes = static_cast<size_t>(row.n) * sizeof(T);
+    const int64_t grain = kElementGrain / std::max<int64_t>(1, row.n * rows.n) + 1;
+    pool->ParallelFor(walk.size(), grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const auto [f, t] = walk.Offsets(i);
-        std::memcpy(to + t, from + f, static_cast<size_t>(row.n) * sizeof(T));
+        CopyRows(from + f, rows, bytes, to + t);
       }
     });
     return;

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string>
+
 #include "tests/ops/op_case.h"
 
 namespace coxswain::testing {
@@ -43,6 +46,26 @@ OP_CASES(transpose) {
                       .inputs = {RandomF32({2, 3, 4}, 2)},
                       .attrs = {{"perm", perm}},
                       .differentiate = {0}});
+  }
+  // Rows that stay whole, of few bytes and many.
+  for (const int64_t width : {1, 2, 3, 4, 8, 16, 33}) {
+    const Tensor x = RandomF32({3, 5, 7, width}, 3);
+    Tensor wanted(DType::kF32, Shape{3, 7, 5, width});
+    float* at = wanted.mutable_data<float>();
+    for (int64_t b = 0; b < 3; ++b) {
+      for (int64_t j = 0; j < 7; ++j) {
+        for (int64_t i = 0; i < 5; ++i) {
+          const float* const row = x.data<float>() + ((b * 5 + i) * 7 + j) * width;
+          at = std::copy(row, row + width, at);
+        }
+      }
+    }
+    cases->push_back({.op = "Transpose",
+                      .label = "rows of " + std::to_string(width),
+                      .inputs = {x},
+                      .attrs = {{"perm", Ints{0, 2, 1, 3}}},
+                      .differentiate = {0},
+                      .expected = {wanted}});
   }
   cases->push_back({.op = "Transpose",
                     .label = "nothing, of i64",
