@@ -382,6 +382,20 @@ void WarmSource::MatchLayer(const VariableInfo& info, const SavedVariable& saved
                          info.shape.ToString(), " in the job, and none of its inputs fits");
 }
 
+std::string WarmSource::OtherColumns(const VariableInfo& info, const std::string& saved) const {
+  const auto wanted = inputs_.find(info.name);
+  const auto found = saved_inputs_.find(saved);
+  if (!no_inputs_.empty()) {
+    return absl::StrCat("nothing tells which features its columns are of: ", no_inputs_);
+  }
+  if (wanted != inputs_.end() && found != saved_inputs_.end()) {
+    const Shape row{1, info.row_elements()};
+    const LayerFit fit = FitLayer(wanted->second, row, found->second, row, from_.names);
+    if (fit.fits && !fit.map && fit.missing.empty()) return "";
+  }
+  return "its columns are of other features in the job than in the model";
+}
+
 std::string WarmSource::OtherRows(const VariableInfo& info, const SavedRows& rows) const {
   const std::string feature = VocabularyOf(*job_, info.name);
   const bool words = !rows.variable().vocabulary.empty();
@@ -444,7 +458,8 @@ absl::StatusOr<WarmSource::Match> WarmSource::Find(const VariableInfo& info, boo
                      DTypeName(info.dtype), info.shape.ToString(), " in the job");
     return match;
   }
-  if (info.table && !info.hash()) match.fresh = OtherRows(info, rows);
+  if (info.table && layer) match.fresh = OtherColumns(info, match.saved);
+  if (info.table && !info.hash() && match.fresh.empty()) match.fresh = OtherRows(info, rows);
   if (match.fresh.empty()) RETURN_IF_ERROR(MatchSlots(info, averages, &match));
   return match;
 }

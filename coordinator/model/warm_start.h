@@ -112,7 +112,8 @@ class WarmSource {
   // Whether one of its axes stands for the label's classes.
   bool OfClasses(const VariableInfo& info) const;
   absl::Status MatchSlots(const VariableInfo& info, bool averages, Match* match) const;
-  // Why rows of a table stand for other things; empty: they do not.
+  // Why columns, or rows, of a table stand for other things; empty: they do not.
+  std::string OtherColumns(const VariableInfo& info, const std::string& saved) const;
   std::string OtherRows(const VariableInfo& info, const SavedRows& rows) const;
 
   InitialModel from_;

@@ -205,7 +205,7 @@ absl::StatusOr<Recommender::Whom> Recommender::UserOfValue(const std::string& na
   }
   Whom whom = group ? Group(*group) : Whom();
   if (history_ != nullptr) whom.knows_all = history_->complete();
-  if (group && !predictor_->job().evaluate.suggest_self) whom.self = predictor_->IdOf(name);
+  if (!predictor_->job().evaluate.suggest_self) whom.self = predictor_->IdOf(name);
   whom.values = {RawValue(name)};
   return whom;
 }

@@ -319,7 +319,11 @@ absl::StatusOr<Evaluation> JobRunner::EvaluatePart(Part part, bool sliced) {
   evaluation.steps = reading.steps;
   evaluation.train_seconds = reading.seconds;
   evaluation.loss = reading.mean_loss;
-  evaluation.rate_factor = tracker_->state().plateau.factor;
+  // That of the steps so far: one at the same step may have made it smaller for those that come.
+  const RunState state = tracker_->state();
+  const bool again =
+      !state.evaluations.empty() && state.evaluations.back().steps == evaluation.steps;
+  evaluation.rate_factor = again ? state.evaluations.back().rate_factor : state.plateau.factor;
   return evaluation;
 }
 
@@ -342,6 +346,8 @@ void JobRunner::ForgetScores(RunState* state) const {
     LogWarning("the job has stopped early, and trains no more");
     return;
   }
+  // Nothing is left to train: what it ended with stays.
+  if (state->finished && !endless() && StepsBefore(state->position) >= total_steps()) return;
   if (!train.reduce_on_plateau && state->plateau.factor != 1) {
     LogWarning("without train.reduce_on_plateau the learning rates are what the job says again");
     state->plateau = {};

@@ -284,7 +284,16 @@ absl::Status RowReader::Append(const Input& input, const Value& value, FieldSink
   }
   const bool none = std::holds_alternative<std::monostate>(value) && FormatOf(spec_).has_objects();
   const bool missing = none || (list == nullptr && IsMissingValue(spec_.csv(), text));
-  if (as_list ? sink->AppendList(*list) : missing ? sink->AppendMissing() : sink->Append(text)) {
+  if (as_list && input.any_text && spec_.csv().missing_values_size() > 0) {
+    // Each of them was a field of a row.
+    std::vector<std::string> values = *list;
+    for (std::string& one : values) {
+      if (IsMissingValue(spec_.csv(), one)) one.clear();
+    }
+    if (sink->AppendList(values)) return absl::OkStatus();
+  } else if (as_list   ? sink->AppendList(*list)
+             : missing ? sink->AppendMissing()
+                       : sink->Append(text)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

@@ -336,12 +336,19 @@ class IdSink : public FieldSink {
   std::vector<int64_t> ids_;
 };
 
+// Whether the empty text is a value of its own, and not one of those that are unknown.
+bool KnowsEmpty(const Vocabulary* vocabulary) {
+  if (vocabulary == nullptr || vocabulary->texts() == nullptr) return true;
+  const std::optional<int64_t> id = vocabulary->Find("");
+  return id && *id < static_cast<int64_t>(vocabulary->texts()->size());
+}
+
 class IdListSink : public FieldSink {
  public:
   IdListSink(const proto::FeatureSpec& spec, TableFeature* feature)
       : separator_(spec.value_separator()),
         weight_separator_(spec.weight_separator()),
-        keeps_empty_(spec.values_of_rows()),
+        keeps_empty_(spec.values_of_rows() && KnowsEmpty(feature->vocabulary.get())),
         maker_(feature),
         feature_(feature) {}
   bool Append(absl::string_view text) override {

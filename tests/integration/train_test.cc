@@ -260,12 +260,12 @@ TEST_CASE("learning rates are made smaller when a metric no longer gets better",
   };
   // No gain is large enough: the first evaluation is the best, each second one after it reduces.
   CHECK(factors("{min_delta: 1, patience: 2, factor: 0.5}") ==
-        std::vector<double>{1, 1, 1, 0.5, 0.5, 0.25, 0.25});
+        std::vector<double>{1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25});
   CHECK(factors("{min_delta: 1, factor: 0.5, min_factor: 0.3}") ==
-        std::vector<double>{1, 1, 0.5, 0.3, 0.3, 0.3, 0.3});
+        std::vector<double>{1, 1, 0.5, 0.3, 0.3, 0.3, 0.3, 0.3});
   // The least is reached although four times 0.1 is not exactly 0.0001, and is not reduced again.
   const std::vector<double> least = factors("{min_delta: 1}");
-  REQUIRE(least.size() == 7);
+  REQUIRE(least.size() == 8);  // one for each epoch, and the final one
   CHECK(least[5] == 0.0001);
   CHECK(least[6] == 0.0001);
   // What is as small as can be moves nothing: the metric stays where it was.

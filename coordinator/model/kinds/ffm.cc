@@ -1,6 +1,8 @@
 // Field-aware factorization machine (Juan et al., 2016): as fm, but each feature has a vector for
 // each feature that it meets; they are side by side in its table's rows. A number's vectors are its
 // own times the number.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/model/kinds/kind_list.h"
@@ -35,6 +37,8 @@ class Ffm : public LabelledModel {
 
   void Complete(const job::JobReader& reader) override {
     job::CompleteFeatures(reader, "model", &options.features);
+    // What a row has for each feature lies in their order, whatever the job's list has.
+    std::sort(options.features.begin(), options.features.end());
     CheckProductFeatures(reader, width(), nullptr, /*numbers_are_one=*/false, options.features);
     CheckLinearNames(reader, options.features);
     for (const std::string& name : options.features) {
@@ -52,7 +56,13 @@ class Ffm : public LabelledModel {
   }
 
   job::InputsByVariable Inputs(const job::JobSpec& job) const override {
-    return {{kNumberVectors, NumberVectorInputs(job, options.features)}};
+    const std::vector<job::VariablePart> partners = FieldParts(job, options.features, options.dim);
+    job::InputsByVariable inputs;
+    inputs[kNumberVectors] = {job::NumbersSideBySide(job, options.features), partners};
+    for (const std::string& name : options.features) {
+      if (!job::IsNumeric(job, name)) inputs[name] = {{}, partners};
+    }
+    return inputs;
   }
 
   absl::Status CreateVariables(ModelParts* parts) const override {

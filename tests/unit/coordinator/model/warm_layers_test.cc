@@ -66,6 +66,8 @@ TEST_CASE("warm start: a job with its features in another order goes on as in th
   const std::string model =
       GENERATE("{kind: mlp, hidden: [4]}", "{kind: mlp, hidden: []}", "{kind: logistic_regression}",
                "{kind: wide_deep, deep: {hidden: [4]}}", "{kind: deepfm, dim: 3, hidden: [4]}",
+               "{kind: fm, dim: 3}", "{kind: ffm, dim: 2}",
+               "{kind: autoint, dim: 3, head_dim: 2, hidden: [4]}",
                "{kind: dlrm, dim: 4, bottom: [3], top: [5]}", "{kind: dcn_v2, hidden: [4]}",
                "{kind: dcn_v2, hidden: [4], structure: parallel, rank: 2}",
                "{kind: shared_bottom, hidden: [4], tower: [3]}",
@@ -98,6 +100,22 @@ TEST_CASE("warm start: a job with its features in another order goes on as in th
     if (step == 0) CHECK(without_slots == Approx(loss).epsilon(1e-5));
     if (step == 2) CHECK(without_slots != Approx(loss).epsilon(1e-5));
   }
+}
+
+TEST_CASE("warm start: what ffm's rows have for other features than the job's is not taken") {
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  const std::string model = "{kind: ffm, dim: 2}";
+  TrainingJob old(files, Job(model, {"user", "film", "pace"}));
+  old.SaveInputs();
+  old.Steps(5);
+  const std::string saved = old.Save(files.Path("model"));
+  NextJob other(files, Job(model, {"user", "place", "pace"}), {.directory = saved});
+  const std::vector<std::string>& fresh = other.taken.fresh;
+  CHECK(std::count(fresh.begin(), fresh.end(),
+                   "user: its columns are of other features in the job than in the model") == 1);
+  NextJob same(files, Job(model, {"pace", "film", "user"}), {.directory = saved});
+  CHECK(same.taken.fresh.empty());
 }
 
 TEST_CASE("warm start: a feature that is new gets weights of its own, and the others keep theirs") {
