@@ -326,6 +326,37 @@ TEST_CASE("recommend: a history by value is the same as by items", "[predict]") 
   }
 }
 
+TEST_CASE("recommend: suggest_self false holds for users without rows, too", "[predict]") {
+  const DataFiles files;
+  std::string rows = "user,item\n";
+  for (int user = 0; user < 6; ++user) {
+    for (int i = 1; i < 4; ++i) absl::StrAppend(&rows, "p", user, ",p", (user + i) % 8, "\n");
+  }
+  files.Write("rows.csv", rows);
+  files.Write("test.csv", rows);
+  const std::string names = "vocabulary: [p0, p1, p2, p3, p4, p5, p6, p7]";
+  const SavedJob saved =
+      TrainAndSave(files,
+                   "name: packages\ndataset: {path: rows.csv}\nfeatures:\n"
+                   "  - {name: item, kind: categorical, " +
+                       names +
+                       "}\n"
+                       "  - {name: user, kind: categorical, " +
+                       names +
+                       "}\n"
+                       "split: {test_path: test.csv}\nevaluate: {suggest_self: false}\n"
+                       "train: {batch_size: 16}\nmodel: {kind: two_tower, dim: 4, "
+                       "user: {features: [user]}, item: {feature: item}}\n");
+  const auto recommender = Must(Recommender::Load(saved.directory));
+  for (const char* user : {"p1", "p7"}) {
+    CAPTURE(user);
+    const auto whom = Must(recommender->User(user));
+    const auto best = Must(recommender->RecommendTo({&whom, 1}, {.top = 50}))[0];
+    CHECK(best.size() >= 4);
+    for (const Choice& choice : best) CHECK(recommender->predictor().NameOf(choice.id) != user);
+  }
+}
+
 TEST_CASE("recommend: a two_tower whose user is an id suggests for its users by name",
           "[predict]") {
   const DataFiles files;

@@ -260,6 +260,43 @@ TEST_CASE("row reader: only the columns that are used are wanted") {
   CHECK_THAT(std::string(lacks.status().message()), Contains("\"t\"") && Contains("n, tt"));
 }
 
+TEST_CASE("row reader: an empty text in a history is a value where one was known, and else none") {
+  const bool known = GENERATE(true, false);
+  CAPTURE(known);
+  const DataFiles files;
+  auto spec = CsvSpec(
+      files.Write("train.csv", absl::StrCat("t,label\na,1\nb,0\n", known ? "NA" : "a", ",1\n")));
+  spec.mutable_csv()->add_missing_values("NA");
+  AddCategorical(&spec, "t")->set_oov_buckets(1);
+  spec.mutable_label()->set_column("label");
+  spec = Learned(spec, files);
+  FeatureSpec* const history = spec.mutable_features(0);
+  history->set_multi_valued(true);
+  history->set_value_separator("|");
+  history->set_values_of_rows(true);
+  const auto none = *Dataset::WithoutRows(spec);
+  const auto reader = *RowReader::Create(spec, *none, Texts{"t.values", "t.offsets"});
+  const auto values = [&](const RowReader::Value& value) {
+    const auto rows =
+        reader.ReadValues(Texts{"t"}, std::vector<std::vector<RowReader::Value>>{{value}});
+    INFO(rows.status().message());
+    REQUIRE(rows.ok());
+    const Tensor ids = (*rows->Read(0, 1))[0];
+    return std::vector<int64_t>(ids.values<int64_t>().begin(), ids.values<int64_t>().end());
+  };
+  const std::vector<int64_t> a = values("a"), b = values("b");
+  REQUIRE(a.size() == 1);
+  CHECK(values("").empty());
+  CHECK(values(Texts{"a|b"}).size() == 1);  // in a list any text is one value
+  const std::vector<int64_t> with = values("a||b");
+  CHECK(with.size() == (known ? 3 : 2));
+  CHECK(with.front() == a[0]);
+  CHECK(with.back() == b[0]);
+  CHECK(values(Texts{"a", "NA", "b"}) == with);
+  CHECK(values(Texts{"a", "", "b"}) == with);
+  CHECK(values("a|").size() == (known ? 2 : 1));
+}
+
 TEST_CASE("row reader: a value that cannot be read is told with its row and column") {
   const DataFiles files;
   const auto spec = Learned(EveryKind(files), files);
