@@ -108,6 +108,9 @@ class LossSpec {
   virtual Output PerQuery(FunctionBuilder& f, Output scores, Output label, Output offsets) const;
   // The link function.
   virtual Output Predict(FunctionBuilder& f, Output logits) const;
+  // The score that predicts the labels' mean: what a model without anything else would learn, and
+  // begins with. 0 where no single score does.
+  virtual double FirstScore(double mean_label) const;
 
  private:
   friend const LossKind& KindOf(const LossSpec& loss);

@@ -181,10 +181,10 @@ absl::Status ModelParts::CreateState(const std::string& name, Shape shape,
 }
 
 absl::Status ModelParts::CreateLayer(const std::string& name, size_t i, int64_t inputs,
-                                     int64_t outputs) {
+                                     int64_t outputs, double bias) {
   RETURN_IF_ERROR(
       CreateDense(KernelName(name, i), {inputs, outputs}, GlorotUniform(job_.train.seed)));
-  return CreateDense(BiasName(name, i), {outputs}, Zeros());
+  return CreateDense(BiasName(name, i), {outputs}, ConstantInit(bias));
 }
 
 absl::Status ModelParts::CreateHidden(const std::string& name, int64_t inputs,
@@ -211,6 +211,21 @@ absl::Status ModelParts::CreateLayers(const std::string& name, int64_t inputs,
   return CreateLayer(name, hidden.size(), hidden.empty() ? inputs : hidden.back(), outputs);
 }
 
+absl::Status ModelParts::CreateScore(const std::string& name, int64_t inputs,
+                                     const std::vector<int64_t>& hidden, const LayerStyle& style,
+                                     const job::TaskSpec* task) {
+  RETURN_IF_ERROR(CreateHidden(name, inputs, hidden, style));
+  return CreateLayer(name, hidden.size(), hidden.empty() ? inputs : hidden.back(), 1,
+                     FirstScore(task));
+}
+
+double ModelParts::FirstScore(const job::TaskSpec* task) const {
+  const std::string label = task == nullptr ? "" : task->name;
+  const data::LabelSummary labels = data().label_summary(Part::kTraining, label);
+  const job::LossSpec* const loss = task == nullptr ? job_.loss.get() : task->loss.get();
+  return loss == nullptr || labels.count == 0 ? 0 : loss->FirstScore(labels.weighted_mean());
+}
+
 absl::Status ModelParts::CreateLinear(const Names& features, int64_t outputs) {
   for (const std::string& name : NumericNames(features)) {
     const proto::FeatureSpec& feature = *job_.FindFeature(name);
@@ -218,7 +233,7 @@ absl::Status ModelParts::CreateLinear(const Names& features, int64_t outputs) {
     RETURN_IF_ERROR(CreateDense(
         WideName(name), vector ? Shape{feature.width(), outputs} : Shape{outputs}, Zeros()));
   }
-  return CreateDense(kWideBias, {outputs}, Zeros());
+  return CreateDense(kWideBias, {outputs}, ConstantInit(outputs == 1 ? FirstScore() : 0));
 }
 
 void ModelParts::Minimize(FunctionBuilder& f, Output loss) const { f.Minimize(loss, ClipOf(job_)); }

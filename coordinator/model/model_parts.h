@@ -100,7 +100,16 @@ class ModelParts {
   absl::Status CreateLayers(const std::string& name, int64_t inputs,
                             const std::vector<int64_t>& hidden, int64_t outputs,
                             const LayerStyle& style = {});
-  // The weights of numbers and the bias of Linear.
+  // Hidden layers and a last one that gives the model's score, or the task's. Its bias begins with
+  // FirstScore.
+  absl::Status CreateScore(const std::string& name, int64_t inputs,
+                           const std::vector<int64_t>& hidden, const LayerStyle& style,
+                           const job::TaskSpec* task = nullptr);
+  // The score of the mean label of the training part, see LossSpec::FirstScore; 0 where labels are
+  // not known. A model that began with other scores would first learn how often labels are 1, by
+  // every row of its tables.
+  double FirstScore(const job::TaskSpec* task = nullptr) const;
+  // The weights of numbers and the bias of Linear. That of a single output begins with FirstScore.
   absl::Status CreateLinear(const Names& features, int64_t outputs = 1);
 
   // ---- Pieces of a graph. B: examples of the batch.
@@ -178,7 +187,8 @@ class ModelParts {
   Output Linear(FunctionBuilder& f, const Names& features, int64_t outputs = 1) const;
 
  private:
-  absl::Status CreateLayer(const std::string& name, size_t i, int64_t inputs, int64_t outputs);
+  absl::Status CreateLayer(const std::string& name, size_t i, int64_t inputs, int64_t outputs,
+                           double bias = 0);
   std::vector<Output> Features(FunctionBuilder& f, const Names& features) const;
   // Layer i: x times its matrix, plus its bias; active if `relu`.
   Output Sums(FunctionBuilder& f, const std::string& name, size_t i, Output x, bool relu) const;

@@ -12,7 +12,9 @@ constexpr size_t kShownValues = 12;  // of a label that is a number, not a class
 
 }  // namespace
 
-void LabelSummary::Add(float label) {
+void LabelSummary::Add(float label, double row_weight) {
+  weight += row_weight;
+  weighted_sum += row_weight * label;
   low = count == 0 ? label : std::min(low, label);
   high = count == 0 ? label : std::max(high, label);
   ++count;

@@ -18,9 +18,13 @@ struct LabelSummary {
   std::map<float, int64_t> values;
   bool many = false;  // there are
 
-  void Add(float label);
+  double weight = 0, weighted_sum = 0;  // of the labels, by their rows' weights
+
+  void Add(float label, double row_weight = 1);
   bool constant() const { return count > 0 && low == high; }
   double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+  // A row with the weight 3 counts like three rows.
+  double weighted_mean() const { return weight > 0 ? weighted_sum / weight : mean(); }
   // "0 74.4%, 1 25.6%", or "mean 3.502, 0.5 to 5".
   std::string ToString() const;
 };

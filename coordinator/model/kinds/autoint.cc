@@ -74,7 +74,7 @@ class AutoInt : public LabelledModel {
       }
     }
     RETURN_IF_ERROR(parts->CreateLayers("top", count() * width(), {}, 1));
-    return parts->CreateLayers("deep", count() * options.dim, options.hidden, 1, options.style);
+    return parts->CreateScore("deep", count() * options.dim, options.hidden, options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

@@ -106,7 +106,7 @@ class DcnV2 : public LabelledModel {
     if (options.structure == DcnStructure::kParallel) {
       RETURN_IF_ERROR(parts->CreateLayers("top", width, {}, 1));
     }
-    return parts->CreateLayers("deep", width, options.hidden, 1, options.style);
+    return parts->CreateScore("deep", width, options.hidden, options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

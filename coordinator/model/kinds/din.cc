@@ -75,8 +75,8 @@ class Din : public LabelledModel {
   absl::Status CreateVariables(ModelParts* parts) const override {
     const int64_t dim = parts->InputWidth({options.target});
     RETURN_IF_ERROR(parts->CreateLayers("attention", 4 * dim, options.attention, 1));
-    return parts->CreateLayers("deep", 2 * dim + parts->InputWidth(Others()), options.hidden, 1,
-                               options.style);
+    return parts->CreateScore("deep", 2 * dim + parts->InputWidth(Others()), options.hidden,
+                              options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

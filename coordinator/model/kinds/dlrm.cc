@@ -86,8 +86,8 @@ class Dlrm : public LabelledModel {
       width = options.dim;
       ++vectors;
     }
-    return parts->CreateLayers("top", width + vectors * (vectors - 1) / 2, options.top, 1,
-                               options.style);
+    return parts->CreateScore("top", width + vectors * (vectors - 1) / 2, options.top,
+                              options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_join.h"
 #include "coordinator/model/model_parts.h"
+#include "runtime/data/made_features.h"
 #include "runtime/data/spec_check.h"
 
 namespace coxswain::job {
@@ -69,7 +70,7 @@ std::string UserOf(const JobSpec& job) {
   const proto::FeatureSpec& user = *job.FindFeature(features[0]);
   const bool alone = user.kind() == proto::FeatureSpec::CATEGORICAL && !user.multi_valued() &&
                      user.history_of().empty() && user.crossed().empty() &&
-                     user.boundaries().empty();
+                     !data::HasFixedValues(user);
   return alone ? user.name() : "";
 }
 

@@ -1,7 +1,5 @@
 // Matrix factorization (Koren et al., 2009): the product of the user's and the item's vector, and a
 // bias for each of them and for all.
-#include <algorithm>
-#include <cmath>
 
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_features.h"
@@ -11,6 +9,7 @@
 #include "coordinator/model/labelled_model.h"
 #include "coordinator/model/model_parts.h"
 #include "coordinator/model/product_model.h"
+#include "coxswain/optimizers.h"
 
 namespace coxswain::model {
 namespace {
@@ -82,17 +81,7 @@ class MatrixFactorization : public LabelledModel, public ProductModel {
 
   absl::Status CreateVariables(ModelParts* parts) const override {
     if (!options.biases) return absl::OkStatus();
-    const data::LabelSummary labels = parts->data().label_summary(Part::kTraining);
-    double mean = labels.mean();
-    // Of labels that are still to come nothing is known.
-    if (labels.count > 0 &&
-        job::KindOf(*parts->job().loss).prediction == job::PredictionKind::kProbability) {
-      mean = std::log(std::max(mean, 1e-6) / std::max(1 - mean, 1e-6));
-    }
-    proto::InitializerSpec constant;
-    constant.set_kind("constant");
-    constant.set_value(mean);
-    return parts->CreateDense(kMean, {1}, constant);
+    return parts->CreateDense(kMean, {1}, ConstantInit(parts->FirstScore()));
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

@@ -46,8 +46,11 @@ class Mlp : public LabelledModel {
   }
 
   absl::Status CreateVariables(ModelParts* parts) const override {
-    return parts->CreateLayers("deep", parts->InputWidth(options.features), options.hidden,
-                               options.classes, options.style);
+    const int64_t inputs = parts->InputWidth(options.features);
+    if (options.classes <= 1) {
+      return parts->CreateScore("deep", inputs, options.hidden, options.style);
+    }
+    return parts->CreateLayers("deep", inputs, options.hidden, options.classes, options.style);
   }
 
   Output Logits(FunctionBuilder& f, const ModelParts& parts) const override {

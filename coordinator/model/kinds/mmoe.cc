@@ -63,8 +63,8 @@ class Mmoe : public TaskModel {
     for (const job::TaskSpec& task : parts->job().tasks) {
       RETURN_IF_ERROR(parts->CreateDense(GateOf(task), {inputs, options.experts},
                                          GlorotUniform(parts->job().train.seed)));
-      RETURN_IF_ERROR(parts->CreateLayers(TowerOf(task), options.hidden.back(), options.tower, 1,
-                                          options.style));
+      RETURN_IF_ERROR(parts->CreateScore(TowerOf(task), options.hidden.back(), options.tower,
+                                         options.style, &task));
     }
     return absl::OkStatus();
   }

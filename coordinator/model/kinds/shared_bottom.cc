@@ -47,7 +47,8 @@ class SharedBottom : public TaskModel {
     RETURN_IF_ERROR(parts->CreateHidden("bottom", inputs, options.hidden, options.style));
     const int64_t width = options.hidden.empty() ? inputs : options.hidden.back();
     for (const job::TaskSpec& task : parts->job().tasks) {
-      RETURN_IF_ERROR(parts->CreateLayers(TowerOf(task), width, options.tower, 1, options.style));
+      RETURN_IF_ERROR(
+          parts->CreateScore(TowerOf(task), width, options.tower, options.style, &task));
     }
     return absl::OkStatus();
   }

@@ -1,5 +1,6 @@
 // mean(-alpha label (1 - p)^gamma log p - (1 - alpha) (1 - label) p^gamma log(1 - p)),
 // p = 1 / (1 + e^-score): examples that are told well count less (Lin et al., 2017).
+#include "coordinator/model/losses/log_odds.h"
 #include "coordinator/model/losses/loss_list.h"
 #include "coxswain/function_builder.h"
 
@@ -38,6 +39,7 @@ class Focal : public job::LossSpec {
     return f.Add(of_one, of_zero);
   }
   Output Predict(FunctionBuilder& f, Output logits) const override { return f.Sigmoid(logits); }
+  double FirstScore(double mean_label) const override { return LogOdds(mean_label); }
 
  private:
   // q^gamma, given -log q.

@@ -25,6 +25,7 @@ class Huber : public job::LossSpec {
     const Output near = f.Op("Minimum", {error, f.Scalar(static_cast<float>(options.delta))});
     return f.Mul(near, f.Sub(error, f.Mul(near, f.Scalar(0.5f))));
   }
+  double FirstScore(double mean_label) const override { return mean_label; }
 };
 
 }  // namespace

@@ -43,5 +43,6 @@ double LossSpec::temperature() const { return sampling() == nullptr ? 1 : sampli
 bool LossSpec::rejects_known() const { return sampling() != nullptr && sampling()->reject_known; }
 
 Output LossSpec::Predict(FunctionBuilder&, Output logits) const { return logits; }
+double LossSpec::FirstScore(double) const { return 0; }
 
 }  // namespace coxswain::job

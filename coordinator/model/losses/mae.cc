@@ -10,6 +10,7 @@ class Mae : public job::LossSpec {
   Output PerExample(FunctionBuilder& f, Output logits, Output label) const override {
     return f.Op("Abs", {f.Sub(logits, label)});
   }
+  double FirstScore(double mean_label) const override { return mean_label; }
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // mean(-label log p - (1 - label) log(1 - p)), p = 1 / (1 + e^-score)
+#include "coordinator/model/losses/log_odds.h"
 #include "coordinator/model/losses/loss_list.h"
 #include "coxswain/function_builder.h"
 
@@ -11,6 +12,7 @@ class SigmoidCrossEntropy : public job::LossSpec {
     return f.SigmoidCrossEntropy(logits, label);
   }
   Output Predict(FunctionBuilder& f, Output logits) const override { return f.Sigmoid(logits); }
+  double FirstScore(double mean_label) const override { return LogOdds(mean_label); }
 };
 
 }  // namespace

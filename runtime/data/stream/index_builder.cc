@@ -27,8 +27,9 @@ using proto::DatasetSpec;
 
 // Of what an index has. 2: hashes of Arrow's own files are of their dictionaries, too.
 constexpr uint64_t kVersion = 2;
-// Of one whose labels have weights: those of rows of weight 0 are left out.
-constexpr uint64_t kVersionOfWeighted = 3;
+// Of one whose labels have weights. 3: those of rows of weight 0 are left out. 4: it has the
+// weighted mean.
+constexpr uint64_t kVersionOfWeighted = 4;
 
 bool HasWeights(const DatasetSpec& spec) {
   return !spec.label().weight().empty() ||

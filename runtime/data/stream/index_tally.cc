@@ -26,6 +26,8 @@ proto::IndexedLabels ToProto(const LabelSummary& summary) {
   labels.set_low(summary.low);
   labels.set_high(summary.high);
   labels.set_many(summary.many);
+  labels.set_weight(summary.weight);
+  labels.set_weighted_sum(summary.weighted_sum);
   for (const auto& [value, count] : summary.values) {
     labels.add_values(value);
     labels.add_counts(count);
@@ -42,6 +44,8 @@ LabelSummary SummaryOf(const proto::IndexedLabels& labels) {
   summary.low = labels.low();
   summary.high = labels.high();
   summary.many = labels.many();
+  summary.weight = labels.weight();
+  summary.weighted_sum = labels.weighted_sum();
   for (int i = 0; i < std::min(labels.values_size(), labels.counts_size()); ++i) {
     summary.values[labels.values(i)] = labels.counts(i);
   }
@@ -193,8 +197,8 @@ void IndexTally::AddLabels(const Table& rows) {
   const auto add = [this](const std::vector<float>& labels, const std::vector<float>* weights,
                           LabelsByPart* summaries) {
     for (size_t row = 0; row < labels.size(); ++row) {
-      if (weights != nullptr && !((*weights)[row] > 0)) continue;
-      (*summaries)[static_cast<size_t>(parts_[row])].Add(labels[row]);
+      const float weight = weights == nullptr ? 1 : (*weights)[row];
+      if (weight > 0) (*summaries)[static_cast<size_t>(parts_[row])].Add(labels[row], weight);
     }
   };
   add(rows.labels, spec_.label().weight().empty() ? nullptr : &rows.weights, &labels_[0]);
