@@ -1,5 +1,9 @@
 // Rows of a hash table that go.
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <tuple>
 
 #include "ps_server/hash_rows.h"
@@ -18,6 +22,8 @@ constexpr int64_t kMinSweep = 64;
 constexpr int64_t kMaxSweep = 1 << 14;
 constexpr int64_t kSweptPerId = 2;
 constexpr double kMarksPerLife = 64;  // how exactly ttl_seconds are counted
+constexpr size_t kMostMarks = 1 << 13;
+constexpr double kMicros = 1e6;
 
 }  // namespace
 
@@ -51,15 +57,50 @@ void HashRows::NoteTime(int64_t number) {
   if (young - marks_.begin() > 1) marks_.erase(marks_.begin(), young - 1);
 }
 
+cluster::RowUse HashRows::UseOf(int64_t place, int64_t number) const {
+  cluster::RowUse use{count(place), std::max<int64_t>(0, number - used(place)), 0};
+  const auto mark = std::lower_bound(marks_.begin(), marks_.end(), used(place),
+                                     [](const Mark& m, int64_t used) { return m.number < used; });
+  if (mark != marks_.end()) use.idle_us = std::llround((age_ - mark->age) * kMicros);
+  return use;
+}
+
+// Rows come from several shards, with different numbers of updates: where time alone decides, it is
+// their order. A millisecond counts as an update then.
+void HashRows::SetUses(const int64_t* places, int64_t n, const cluster::RowUse* uses) {
+  constexpr int64_t kMillis = 1000;  // microseconds
+  const bool by_time = spec_.ttl_seconds() > 0 && spec_.ttl_steps() == 0;
+  std::map<double, int64_t> marks;  // by age of the table, the last update by then
+  for (const Mark& mark : marks_) marks[mark.age] = mark.number;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t number = by_time ? -(uses[i].idle_us / kMillis) : -uses[i].age;
+    set_count(places[i], static_cast<uint32_t>(uses[i].updates));
+    Store(used_, places[i], number);
+    first_use_ = std::min(first_use_, number);
+    if (spec_.ttl_seconds() <= 0 || uses[i].idle_us <= 0) continue;
+    const double age = age_ - static_cast<double>(uses[i].idle_us) / kMicros;
+    int64_t& last = marks.try_emplace(age, number).first->second;
+    last = std::max(last, number);
+  }
+  // Tables have a few hundred times. Of more those are left out that are near to the one before:
+  // rows stay until the next mark, a little longer.
+  const double apart =
+      marks.size() > kMostMarks ? spec_.ttl_seconds() / kMarksPerLife / kMarksPerLife : 0;
+  marks_.clear();
+  int64_t last = std::numeric_limits<int64_t>::min();
+  for (const auto& [age, number] : marks) {
+    last = std::max(last, number);
+    if (marks_.empty() || age >= marks_.back().age + apart) marks_.push_back({age, last});
+  }
+}
+
 int64_t HashRows::ExpiredUpTo(int64_t number) const {
-  int64_t expired = 0;
-  if (spec_.ttl_steps() > 0) expired = std::max<int64_t>(0, number - spec_.ttl_steps());
+  int64_t expired = std::numeric_limits<int64_t>::min();
+  if (spec_.ttl_steps() > 0) expired = number - spec_.ttl_steps();
   if (spec_.ttl_seconds() > 0) {
-    for (const Mark& mark : marks_) {
-      if (mark.age <= age_ - spec_.ttl_seconds()) {
-        expired = std::max(expired, mark.number);
-      }
-    }
+    const auto young = std::upper_bound(marks_.begin(), marks_.end(), age_ - spec_.ttl_seconds(),
+                                        [](double age, const Mark& m) { return age < m.age; });
+    if (young != marks_.begin()) expired = std::max(expired, std::prev(young)->number);
   }
   return expired;
 }
@@ -100,7 +141,7 @@ void HashRows::Evict(int64_t number, const UpdateTime& time, int64_t n,
     NoteTime(number);
   }
   const int64_t expired = ExpiredUpTo(number);
-  if (expired > 0) {
+  if (expired >= first_use_) {
     for (int64_t left = PlacesToSweep(seconds, n); left > 0; --left) {
       if (hand_ >= places_) hand_ = 0;
       const int64_t place = hand_++;

@@ -27,6 +27,7 @@
 #include "ps_server/shard_parts.h"
 #include "ps_server/waiting_ids.h"
 #include "runtime/base/ids.h"
+#include "runtime/cluster/control.h"
 
 namespace coxswain::ps {
 
@@ -98,6 +99,11 @@ class HashRows {
   // Counts one more update for each place, the shard's `number`-th, and marks them as used.
   void Count(const int64_t* places, int64_t n, int64_t number);
 
+  // After the `number`-th update.
+  cluster::RowUse UseOf(int64_t place, int64_t number) const;
+  // Before any update: rows go on from how they were used in another table.
+  void SetUses(const int64_t* places, int64_t n, const cluster::RowUse* uses);
+
   // Evicts rows after the `number`-th update, which named `n` ids: those that have not been updated
   // for too long, and those above the limit. For the former it examines a bounded number of places,
   // in turn. Before a place changes, `before_change` is called with it.
@@ -128,7 +134,7 @@ class HashRows {
   int64_t TakePlace();
   // Removes the row, in the shard's `number`-th update.
   void Release(int64_t place, int64_t number);
-  // Rows whose last update is this one or an earlier one have expired; 0: none.
+  // Rows whose last update is this one or an earlier one have expired.
   int64_t ExpiredUpTo(int64_t number) const;
   // Makes the table as old as it is now, in seconds in which some parameter server had it. Returns
   // by how many.
@@ -183,6 +189,8 @@ class HashRows {
     int64_t number;
   };
   std::vector<Mark> marks_;  // ascending
+  // No row was used before this update: below 1 for rows that were used in another table.
+  int64_t first_use_ = 1;
 };
 
 }  // namespace coxswain::ps

@@ -22,6 +22,7 @@ proto::HashTableState HashRows::State() const {
     state.add_mark_seconds(mark.age);
   }
   state.set_age_seconds(age_);
+  state.set_oldest_use(1 - first_use_);
   return state;
 }
 
@@ -83,7 +84,7 @@ absl::Status HashRows::Restore(const proto::HashTableState& state,
   }
   RETURN_IF_ERROR(RestoreFreeList(state));
   if (state.mark_applied_size() != state.mark_seconds_size() || state.hand() < 0 ||
-      state.hand() > places_) {
+      state.hand() > places_ || state.oldest_use() < 0) {
     return absl::InvalidArgumentError(absl::StrCat("impossible state ", state.ShortDebugString()));
   }
   hand_ = state.hand();
@@ -95,6 +96,7 @@ absl::Status HashRows::Restore(const proto::HashTableState& state,
     marks_.push_back({state.mark_seconds(i), state.mark_applied(i)});
   }
   age_ = state.age_seconds();
+  first_use_ = 1 - state.oldest_use();
   // In older checkpoints marks are seconds since 1970.
   if (!marks_.empty()) age_ = std::max(age_, marks_.back().age);
   // Of a file, where tensors may begin at any byte.

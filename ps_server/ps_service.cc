@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/ps_metrics.h"
+#include "runtime/base/count_text.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/graph/serialize.h"
@@ -336,8 +337,8 @@ void PsService::FillStatus(proto::TaskStatus* status) {
   status->clear_running();
   if (gate().held()) {
     status->set_running(absl::StrCat(
-        shards_.size(), " shards, ", status->segments_run(), " frames of steps answered", steps,
-        save_ != nullptr ? ", writes a checkpoint" : "",
+        CountText(shards_.size(), "shard"), ", ", CountText(status->segments_run(), "frame"),
+        " of steps answered", steps, save_ != nullptr ? ", writes a checkpoint" : "",
         gate().Expired(env()->Monotonic())
             ? absl::StrCat("; kept for coordinator ", gate().holder(), ", which is silent")
             : ""));

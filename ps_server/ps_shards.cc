@@ -82,6 +82,7 @@ absl::StatusOr<int> WrittenPart(const Shard& shard, const proto::WriteRows& requ
   const int slot = request.slot();
   if (slot == cluster::kAverages && shard.averages() >= 0) return shard.averages();
   if (slot >= 0 && slot <= shard.optimizer().slots()) return slot;
+  if (slot == cluster::kUses && shard.hash() != nullptr) return slot;
   return absl::InvalidArgumentError(absl::StrCat(
       "variable '", shard.spec().variable().name(), "': wanted one of its optimizer's ",
       shard.optimizer().slots(), " slots",

@@ -112,13 +112,15 @@ class Shard {
     Tensor ids, rows;
     int64_t end = 0;  // the first place that was not read
   };
+  // Of kUses (cluster::kUses in place of a part) a cluster::RowUse each, i64 [n, 3].
   absl::StatusOr<IdsAndRows> ReadIds(int64_t begin, int64_t n, int part = 0) const;
   // For a hash table: sets the weights [n, row...] of ids [n], and creates rows for ids that have
   // none, without counting an update. Errors: InvalidArgument, ResourceExhausted; then nothing has
   // changed. With `replace`, all other rows are removed.
   absl::Status WriteIds(const Tensor& ids, const Tensor& rows, bool replace = false);
   // The same for another part than the weights, in the shape that ReadIds returns, of ids that have
-  // rows. Errors: InvalidArgument, also for an id without a row; then nothing has changed.
+  // rows; kUses only before the first update. Errors: InvalidArgument, also for an id without a
+  // row; then nothing has changed.
   absl::Status WritePartOfIds(const Tensor& ids, const Tensor& rows, int part);
 
   // Whether `update` can be applied: an OK here means that ApplySegment cannot fail, given that

@@ -1,6 +1,8 @@
 // What a shard of a hash table does differently: ids become places, and rows come and go.
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ps_server/row_copy.h"
@@ -8,6 +10,7 @@
 #include "ps_server/table_file.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/control.h"
 #include "runtime/tensor/within_memory.h"
 
 namespace coxswain::ps {
@@ -199,9 +202,42 @@ void Shard::Evict(absl::Span<const graph::Update* const> updates, const UpdateTi
   FinishPrepare();
 }
 
+namespace {
+
+// Of the places [begin, begin + n) that have rows, after the `number`-th update.
+Shard::IdsAndRows ReadUses(const HashRows& hash, int64_t begin, int64_t n, int64_t number) {
+  constexpr int64_t kMost = kMostIdsBytes / sizeof(cluster::RowUse);
+  std::vector<int64_t> ids;
+  std::vector<cluster::RowUse> uses;
+  int64_t end = begin;
+  for (; end < begin + n && std::ssize(ids) < kMost; ++end) {
+    if (hash.IsFree(end)) continue;
+    ids.push_back(hash.id(end));
+    uses.push_back(hash.UseOf(end, number));
+  }
+  const auto found = static_cast<int64_t>(ids.size());
+  Shard::IdsAndRows result{Tensor::FromVector(ids),
+                           Tensor(DType::kI64, Shape{found, cluster::kUseNumbers}), end};
+  if (found > 0) std::memcpy(result.rows.mutable_raw(), uses.data(), result.rows.bytes());
+  return result;
+}
+
+bool AreUses(const Tensor& rows) {
+  const auto* const uses = static_cast<const cluster::RowUse*>(rows.raw());
+  return std::all_of(uses, uses + rows.dim(0), [](const cluster::RowUse& use) {
+    constexpr int64_t kMostAge = int64_t{1} << 62;
+    return use.updates >= 1 && use.updates <= std::numeric_limits<int32_t>::max() && use.age >= 0 &&
+           use.age <= kMostAge && use.idle_us >= 0;
+  });
+}
+
+}  // namespace
+
 absl::StatusOr<Shard::IdsAndRows> Shard::ReadIds(int64_t begin, int64_t n, int part_index) const {
   if (hash_ == nullptr) return Invalid("its rows are no ids");
-  RETURN_IF_ERROR(CheckRange(begin, n, part_index));
+  const bool uses = part_index == cluster::kUses;
+  RETURN_IF_ERROR(CheckRange(begin, n, uses ? 0 : part_index));
+  if (uses) return ReadUses(*hash_, begin, n, applied_);
   const ShardPart& read = part(part_index);
   const size_t most = std::max<size_t>(1, kMostIdsBytes / (sizeof(int64_t) + read.row_bytes()));
   std::vector<int64_t> places;
@@ -264,16 +300,28 @@ absl::Status Shard::WriteIds(const Tensor& ids, const Tensor& rows, bool replace
 absl::Status Shard::WritePartOfIds(const Tensor& ids, const Tensor& rows, int part_index) {
   if (hash_ == nullptr) return Invalid("its rows are no ids");
   RETURN_IF_ERROR(CheckIdTensor(ids));
-  RETURN_IF_ERROR(CheckRange(0, 0, part_index));
   const int64_t n = ids.num_elements();
-  const ShardPart& written = part(part_index);
-  RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
+  const bool uses = part_index == cluster::kUses;
+  if (uses) {
+    RETURN_IF_ERROR(CheckValues(rows, DType::kI64, Shape{n, cluster::kUseNumbers}));
+    if (applied_ > 0) return Invalid("rows that were updated are not as they were elsewhere");
+    if (!AreUses(rows)) return Invalid("wanted updates from 1 on, and ages from 0 on");
+  } else {
+    RETURN_IF_ERROR(CheckRange(0, 0, part_index));
+    const ShardPart& written = part(part_index);
+    RETURN_IF_ERROR(CheckValues(rows, written.dtype, written.RowsShape(layout_, n)));
+  }
   std::vector<int64_t> places(static_cast<size_t>(n));
   hash_->Find(ids.data<int64_t>(), n, places.data());
   const auto missing = std::find(places.begin(), places.end(), -1);
   if (missing != places.end()) {
     return Invalid(absl::StrCat("id ", ids.data<int64_t>()[missing - places.begin()],
-                                " has no row, of which ", written.name, " could be written"));
+                                " has no row, of which ", uses ? "uses" : part(part_index).name,
+                                " could be written"));
+  }
+  if (uses) {
+    hash_->SetUses(places.data(), n, static_cast<const cluster::RowUse*>(rows.raw()));
+    return absl::OkStatus();
   }
   PrepareChange(places.data(), n);
   RETURN_IF_ERROR(WritePlaces(places, part_index, static_cast<const char*>(rows.raw())));

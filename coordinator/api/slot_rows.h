@@ -3,8 +3,8 @@
 // strategy, which do the same with weights.
 //
 // A slot is 0 (the weights), 1.. (those of the optimizer, kernels::SlotsOfKind) or
-// cluster::kAverages, which here are not rounded when they are written. Rows are [n, row...], or
-// [n] of a slot with one value a row.
+// cluster::kAverages, which here are not rounded when they are written; of a hash table that evicts
+// rows also cluster::kUses. Rows are [n, row...], or [n] of a slot with one value a row.
 //
 // Errors: those of the strategy's methods; InvalidArgument for a slot that the variable lacks.
 // Thread model: that of the strategy.

@@ -92,6 +92,10 @@ std::string NewExamples(const std::string& source, const model::TrainedOn& train
   const int64_t training = data.part_size(Part::kTraining) - trained.training;
   int64_t held_out = data.num_examples(Part::kValidation) - trained.validation;
   if (DrawnByRow(job, Part::kTest)) held_out += data.num_examples(Part::kTest) - trained.test;
+  if (held_out < 0) {  // parts that begin later (split.test_from) give rows to training
+    return absl::StrCat(WithCommas(training), " examples are trained on that were not when ",
+                        source, " was trained");
+  }
   std::string text = absl::StrCat(WithCommas(training + held_out), " examples are new since ",
                                   source, " was trained: ", WithCommas(training),
                                   " of them are trained on, ", WithCommas(held_out), " held out");

@@ -121,6 +121,36 @@ absl::StatusOr<int64_t> CopyIds(const SavedRows& rows, const VariableInfo& info,
   return taken;
 }
 
+absl::Status CopyUses(const SavedRows& rows, const VariableInfo& info,
+                      ParameterServerStrategy* strategy) {
+  const int64_t chunk = RowsIn(kChunkBytes, sizeof(cluster::RowUse));
+  std::vector<int64_t> ids;
+  std::vector<cluster::RowUse> uses;
+  std::vector<char> live;
+  for (int64_t begin = 0; begin < rows.rows(); begin += chunk) {
+    const int64_t count = std::min(chunk, rows.rows() - begin);
+    ids.resize(static_cast<size_t>(count));
+    uses.resize(static_cast<size_t>(count));
+    live.assign(static_cast<size_t>(count), 1);
+    RETURN_IF_ERROR(rows.ReadIds(begin, count, ids.data()));
+    RETURN_IF_ERROR(rows.ReadUses(begin, count, uses.data()));
+    if (rows.has_free_rows()) RETURN_IF_ERROR(rows.ReadLive(begin, count, live.data()));
+    size_t kept = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (live[i] == 0) continue;
+      ids[kept] = ids[i];
+      uses[kept++] = uses[i];
+    }
+    if (kept == 0) continue;
+    const auto n = static_cast<int64_t>(kept);
+    Tensor of_ids(DType::kI64, Shape{n}), of_uses(DType::kI64, Shape{n, cluster::kUseNumbers});
+    std::memcpy(of_ids.mutable_raw(), ids.data(), of_ids.bytes());
+    std::memcpy(of_uses.mutable_raw(), uses.data(), of_uses.bytes());
+    RETURN_IF_ERROR(WriteSlotOfIds(*strategy, info, of_ids, of_uses, cluster::kUses));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteSpan(const VariableInfo& info, int64_t begin, int64_t end, DType dtype,
                        const char* rows, ParameterServerStrategy* strategy,
                        const PartOfRows& part) {

@@ -31,6 +31,11 @@ absl::Status CopyDense(const SavedRows& rows, const std::shared_ptr<const Variab
 absl::StatusOr<int64_t> CopyIds(const SavedRows& rows, const VariableInfo& info,
                                 ParameterServerStrategy* strategy, const PartOfRows& part = {});
 
+// How rows that have been copied were used (cluster::RowUse), for a hash table that evicts rows and
+// that nothing has trained yet. `rows` has uses.
+absl::Status CopyUses(const SavedRows& rows, const VariableInfo& info,
+                      ParameterServerStrategy* strategy);
+
 // Which row of what is saved each row of a table begins with; -1: none.
 struct RowMap {
   int64_t same = 0;             // rows [0, same) are the same ones

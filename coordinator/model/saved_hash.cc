@@ -8,6 +8,7 @@
 #include "coordinator/api/slot_rows.h"
 #include "coordinator/api/variable_info.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/control.h"
 #include "runtime/env/random_access_file.h"
 
 namespace coxswain::model {
@@ -18,7 +19,9 @@ constexpr char kIds[] = "ids";
 
 int64_t ChunkRows(const VariableInfo& info) {
   const int64_t row_bytes = info.row_elements() * static_cast<int64_t>(SizeOf(info.value_dtype()));
-  return std::max<int64_t>(1, kChunkBytes / std::max<int64_t>(8, row_bytes));
+  // All parts of as many rows have to fit into one reply, whichever is the widest.
+  constexpr int64_t kFewestBytes = sizeof(cluster::RowUse);
+  return std::max<int64_t>(1, kChunkBytes / std::max(kFewestBytes, row_bytes));
 }
 
 absl::Status CopyFile(const std::string& path, checkpoint::SafetensorsWriter* out) {
@@ -73,6 +76,10 @@ absl::StatusOr<int64_t> Collect(ParameterServerStrategy* strategy, const Variabl
 }
 
 }  // namespace
+
+bool EvictsRows(const proto::HashTableSpec& spec) {
+  return spec.ttl_steps() > 0 || spec.ttl_seconds() > 0 || spec.max_rows() > 0;
+}
 
 absl::StatusOr<std::unique_ptr<checkpoint::SafetensorsWriter>> WriteHashTable(
     ParameterServerStrategy* strategy, const VariableInfo& info,

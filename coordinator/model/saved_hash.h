@@ -1,5 +1,6 @@
 // Hash tables of a saved model: one file with the tensors "ids" i64 [n] and "rows" [n, dim], in no
-// order. A file of their optimizer's slots has its tensors in place of "rows".
+// order; of a table that evicts rows also "uses" i64 [n, 3], see runtime/cluster/control.h. A file
+// of their optimizer's slots has its tensors in place of "rows".
 #pragma once
 
 #include <memory>
@@ -10,10 +11,14 @@
 #include "coordinator/api/variable_info.h"
 #include "coordinator/model/saved_slots.h"
 #include "coxswain/strategy.h"
+#include "protos/variable.pb.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::model {
+
+// Whether its rows go after some time, or when they are too many.
+bool EvictsRows(const proto::HashTableSpec& spec);
 
 // Streams these parts of a table into the file `path`. How many rows there are shows only at the
 // end, so it needs the space twice for a moment. Errors: those of the file system and of the

@@ -69,6 +69,11 @@ absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory,
   return manifest;
 }
 
+int64_t EarlierStepsIn(const nlohmann::json& manifest) {
+  const auto steps = manifest.find("earlier_steps");
+  return steps == manifest.end() || !steps->is_number_unsigned() ? 0 : steps->get<int64_t>();
+}
+
 absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
                                                    const std::vector<std::string>& names) {
   auto sums = nlohmann::ordered_json::object();
@@ -81,50 +86,67 @@ absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
 
 namespace {
 
-// `only`: of this file; empty: of all.
-absl::Status CheckFiles(const std::string& directory, const nlohmann::json& manifest,
-                        const ManifestKind& kind, absl::string_view only) {
-  const std::string manifest_path = absl::StrCat(directory, "/", kind.file);
-  const auto sums = manifest.find("checksums");
-  if (sums == manifest.end()) return absl::OkStatus();
-  if (!sums->is_object()) return Damaged(manifest_path, "checksums: wanted an object", kind);
-  for (const auto& [name, entry] : sums->items()) {
-    if (!only.empty() && name != only) continue;
-    const auto number = [&entry = entry](const char* key) {
-      return entry.is_object() && entry.contains(key) && entry[key].is_number_unsigned();
-    };
-    if (!IsInside(name) || !number("bytes") || !number("crc32")) {
-      return Damaged(manifest_path, absl::StrCat("checksums: '", name, "' has none"), kind);
-    }
-    const std::string path = absl::StrCat(directory, "/", name);
-    const auto found = ChecksumOf(path);
-    if (absl::IsNotFound(found.status()))
-      return Damaged(path, "this file of the model is missing", kind);
-    RETURN_IF_ERROR(found.status());
-    if (found->bytes != entry["bytes"].get<uint64_t>()) {
-      return Damaged(path,
-                     absl::StrCat("wanted the ", entry["bytes"].get<uint64_t>(),
-                                  " bytes that were saved, found ", found->bytes),
-                     kind);
-    }
-    if (found->crc32 != entry["crc32"].get<uint32_t>()) {
-      return Damaged(path, "its content is not what was saved (the checksum is another)", kind);
-    }
+// `entry`: of the manifest's checksums.
+absl::Status CheckFile(const std::string& directory, const std::string& name,
+                       const nlohmann::json& entry, const ManifestKind& kind) {
+  const auto number = [&entry](const char* key) {
+    return entry.is_object() && entry.contains(key) && entry[key].is_number_unsigned();
+  };
+  if (!IsInside(name) || !number("bytes") || !number("crc32")) {
+    return Damaged(absl::StrCat(directory, "/", kind.file),
+                   absl::StrCat("checksums: '", name, "' has none"), kind);
+  }
+  const std::string path = absl::StrCat(directory, "/", name);
+  const auto found = ChecksumOf(path);
+  if (absl::IsNotFound(found.status()))
+    return Damaged(path, "this file of the model is missing", kind);
+  RETURN_IF_ERROR(found.status());
+  if (found->bytes != entry["bytes"].get<uint64_t>()) {
+    return Damaged(path,
+                   absl::StrCat("wanted the ", entry["bytes"].get<uint64_t>(),
+                                " bytes that were saved, found ", found->bytes),
+                   kind);
+  }
+  if (found->crc32 != entry["crc32"].get<uint32_t>()) {
+    return Damaged(path, "its content is not what was saved (the checksum is another)", kind);
   }
   return absl::OkStatus();
+}
+
+// Null where the manifest has none.
+absl::StatusOr<const nlohmann::json*> ChecksumsIn(const std::string& directory,
+                                                  const nlohmann::json& manifest,
+                                                  const ManifestKind& kind) {
+  const auto sums = manifest.find("checksums");
+  if (sums == manifest.end()) return nullptr;
+  if (sums->is_object()) return &*sums;
+  return Damaged(absl::StrCat(directory, "/", kind.file), "checksums: wanted an object", kind);
 }
 
 }  // namespace
 
 absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json& manifest,
                              const ManifestKind& kind) {
-  return CheckFiles(directory, manifest, kind, "");
+  ASSIGN_OR_RETURN(const nlohmann::json* const sums, ChecksumsIn(directory, manifest, kind));
+  if (sums == nullptr) return absl::OkStatus();
+  for (const auto& [name, entry] : sums->items()) {
+    RETURN_IF_ERROR(CheckFile(directory, name, entry, kind));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckModelFile(const std::string& directory, const nlohmann::json& manifest,
+                            const std::string& name, const ManifestKind& kind) {
+  ASSIGN_OR_RETURN(const nlohmann::json* const sums, ChecksumsIn(directory, manifest, kind));
+  if (sums == nullptr) return absl::OkStatus();
+  const auto entry = sums->find(name);
+  return entry == sums->end() ? absl::OkStatus() : CheckFile(directory, name, *entry, kind);
 }
 
 absl::Status CheckModelFile(const std::string& directory, const std::string& name,
                             const ManifestKind& kind) {
   ASSIGN_OR_RETURN(const nlohmann::json manifest, ReadModelManifest(directory, kind));
-  return CheckFiles(directory, manifest, kind, name);
+  return CheckModelFile(directory, manifest, name, kind);
 }
 
 }  // namespace coxswain::model

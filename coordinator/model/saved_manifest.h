@@ -42,6 +42,10 @@ inline constexpr int64_t kModelFormat = 2;
 absl::StatusOr<nlohmann::json> ReadModelManifest(const std::string& directory,
                                                  const ManifestKind& kind = kSavedModel);
 
+// The steps of the models that training went on from, one after the other; 0: it began anew, or an
+// earlier version saved the model.
+int64_t EarlierStepsIn(const nlohmann::json& manifest);
+
 // The value of "checksums" for these files of a directory. Errors: those of reading.
 absl::StatusOr<nlohmann::ordered_json> ChecksumsOf(const std::string& directory,
                                                    const std::vector<std::string>& names);
@@ -54,5 +58,8 @@ absl::Status CheckModelFiles(const std::string& directory, const nlohmann::json&
 // The same of one file. No error where the manifest has no checksum of it.
 absl::Status CheckModelFile(const std::string& directory, const std::string& name,
                             const ManifestKind& kind);
+// The same with a manifest that was read before.
+absl::Status CheckModelFile(const std::string& directory, const nlohmann::json& manifest,
+                            const std::string& name, const ManifestKind& kind);
 
 }  // namespace coxswain::model

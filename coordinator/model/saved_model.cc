@@ -133,6 +133,7 @@ nlohmann::ordered_json ManifestOf(const job::JobSpec& job, const SavedModelInfo&
   manifest["job"] = job.name;
   manifest["job_file"] = info.job_file;
   manifest["overrides"] = info.overrides;
+  if (info.earlier && info.earlier->steps > 0) manifest["earlier_steps"] = info.earlier->steps;
   return manifest;
 }
 

@@ -38,6 +38,7 @@ struct EarlierModel {
   std::string inputs = {};  // where its files are that are no variables; empty: there are none
   NameMap names = {};
   TrainedOn trained = {};
+  int64_t steps = 0;  // with those of the models before it
 };
 
 struct SavedModelInfo {

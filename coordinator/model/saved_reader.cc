@@ -139,6 +139,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
   if (manifest.contains("steps") && manifest["steps"].is_number_integer()) {
     source.steps_ = manifest["steps"].get<int64_t>();
   }
+  source.earlier_steps_ = EarlierStepsIn(manifest);
   for (const json& entry : manifest["variables"]) {
     ASSIGN_OR_RETURN(SavedVariable variable, ParseVariable(entry, path));
     const std::string name = StringOf(entry, "file");
@@ -167,6 +168,7 @@ absl::StatusOr<SavedSource> SavedSource::OpenModel(const std::string& directory)
     }
     source.pieces_.push_back(std::move(pieces));
   }
+  source.manifest_ = std::make_shared<const json>(manifest);
   return source;
 }
 
@@ -359,8 +361,12 @@ std::string SavedSource::PathOf(const std::string& name) const {
 
 absl::StatusOr<std::string> SavedSource::VerifiedFile(const std::string& name) const {
   const bool model = words_.empty();
-  RETURN_IF_ERROR(CheckModelFile(model ? path_ : words_, absl::StrCat(kVocabularies, name),
-                                 model ? kSavedModel : kSavedInputs));
+  ASSIGN_OR_RETURN(const auto manifest, manifest_);
+  if (manifest != nullptr) {
+    RETURN_IF_ERROR(CheckModelFile(model ? path_ : words_, *manifest,
+                                   absl::StrCat(kVocabularies, name),
+                                   model ? kSavedModel : kSavedInputs));
+  }
   return PathOf(name);
 }
 
@@ -382,6 +388,10 @@ absl::StatusOr<HashedNames> SavedSource::Names(const SavedVariable& variable) co
 void SavedSource::UseVocabularies(const std::string& directory,
                                   const std::function<std::string(const std::string& table)>& of) {
   words_ = directory;
+  manifest_ = [&]() -> decltype(manifest_) {
+    ASSIGN_OR_RETURN(json manifest, ReadModelManifest(directory, kSavedInputs));
+    return std::make_shared<const json>(std::move(manifest));
+  }();
   // Those that there should be: one that is missing is an error where somebody asks for names.
   const std::set<std::string> files =
       FilesOfModel(env::NewRealFileSystem().get(), directory, kSavedInputs);

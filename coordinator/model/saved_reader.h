@@ -19,9 +19,11 @@
 #include "absl/strings/string_view.h"
 #include "coordinator/api/variable_info.h"
 #include "coxswain/tensor.h"
+#include "nlohmann/json_fwd.hpp"
 #include "runtime/base/row_mix.h"
 #include "runtime/checkpoint/delta_files.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/cluster/control.h"
 #include "runtime/env/random_access_file.h"
 
 namespace coxswain::model {
@@ -52,6 +54,8 @@ struct SavedOptimizer {
 };
 // What is saved beside the rows of a variable: a slot of the optimizer by its name, or the weights.
 inline constexpr char kWeightsPart[] = "weights";
+// In the file of a hash table that evicts rows, see saved_hash.h.
+inline constexpr char kUsesPart[] = "uses";
 // Of a model: where the files of slots are in its directory.
 inline constexpr char kSlotsFolder[] = "slots/";
 
@@ -78,6 +82,11 @@ class SavedRows {
   // 0: never. Only checkpoints have it.
   bool has_touched() const { return has_touched_; }
   absl::Status ReadTouched(int64_t begin, int64_t count, int64_t* out) const;
+
+  // For each row of a hash table how it has been used; not in models of tables that evict none, nor
+  // in older ones. A checkpoint does not have the time, which is 0 then.
+  bool has_uses() const { return has_uses_; }
+  absl::Status ReadUses(int64_t begin, int64_t count, cluster::RowUse* out) const;
 
   // A checkpoint's hash table also has free places; ReadLive says which.
   bool has_free_rows() const { return has_free_rows_; }
@@ -110,6 +119,7 @@ class SavedRows {
                          char* out) const;
   absl::Status CheckPart(const Piece& piece, const std::string& tensor, DType dtype,
                          const Shape& shape) const;
+  bool HasUses() const;  // of a model
   absl::Status Finish(std::string path);
 
   SavedVariable variable_;
@@ -121,6 +131,7 @@ class SavedRows {
   int64_t rows_ = 0;
   int64_t row_elements_ = 1;
   bool has_touched_ = false;
+  bool has_uses_ = false;
   bool has_free_rows_ = false;
 };
 
@@ -188,6 +199,8 @@ class SavedSource {
   // Whether training went on from this older checkpoint, as far as that is known.
   bool GoesOnFrom(uint64_t older) const { return !abandoned_.Has(older); }
   int64_t steps() const { return steps_; }
+  // With those of the models that training went on from; of a checkpoint its own.
+  int64_t all_steps() const { return steps_ + earlier_steps_; }
   const std::vector<SavedVariable>& variables() const { return variables_; }
   // Errors: NotFound, listing the existing names.
   absl::StatusOr<SavedVariable> Find(const std::string& name) const;
@@ -244,10 +257,12 @@ class SavedSource {
 
   std::string path_;
   std::string words_;  // where vocabularies are; empty: in path_
+  // Of the model, or beside words_: vocabularies are held against it. Null: there is none.
+  absl::StatusOr<std::shared_ptr<const nlohmann::json>> manifest_ = nullptr;
   bool checkpoint_ = false;
   uint64_t number_ = 0;
   checkpoint::Abandoned abandoned_;
-  int64_t steps_ = 0;
+  int64_t steps_ = 0, earlier_steps_ = 0;
   std::vector<SavedVariable> variables_;
   std::vector<Pieces> pieces_;  // of the variables
 };

@@ -15,7 +15,7 @@ constexpr size_t kBlockBytes = 4 << 20;
 // Bytes that are read along rather than left out.
 constexpr size_t kMixedGapBytes = 16 << 10;
 // Parts of a shard, see ps_server/shard_parts.h.
-constexpr char kTouched[] = "touched", kCount[] = "count";
+constexpr char kTouched[] = "touched", kCount[] = "count", kUsed[] = "used";
 
 template <typename From, typename To>
 void ConvertAs(const char* from, int64_t count, To* to) {
@@ -195,6 +195,31 @@ absl::Status SavedRows::ReadTouched(int64_t begin, int64_t count, int64_t* out) 
   return absl::OkStatus();
 }
 
+absl::Status SavedRows::ReadUses(int64_t begin, int64_t count, cluster::RowUse* out) const {
+  if (!has_uses_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, ": nothing says how rows of variable '", variable_.name, "' were used"));
+  }
+  if (!has_free_rows_) {
+    return ReadPart(kUsesPart, sizeof(*out), begin, count, reinterpret_cast<char*>(out));
+  }
+  std::vector<int32_t> counts(static_cast<size_t>(count));
+  std::vector<int64_t> used(static_cast<size_t>(count));
+  RETURN_IF_ERROR(
+      ReadPart(kCount, sizeof(int32_t), begin, count, reinterpret_cast<char*>(counts.data())));
+  if (pieces_[0].files->Find(kUsed) != nullptr) {
+    RETURN_IF_ERROR(
+        ReadPart(kUsed, sizeof(int64_t), begin, count, reinterpret_cast<char*>(used.data())));
+  } else {
+    RETURN_IF_ERROR(ReadTouched(begin, count, used.data()));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<size_t>(i);
+    out[i] = {counts[at], std::max<int64_t>(0, applied(ShardOf(begin + i)) - used[at]), 0};
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SavedRows::ReadLive(int64_t begin, int64_t count, char* live) const {
   std::fill(live, live + count, 1);
   if (!has_free_rows_) return absl::OkStatus();
@@ -228,6 +253,14 @@ absl::Status SavedRows::CheckPart(const Piece& piece, const std::string& tensor,
   return absl::DataLossError(absl::StrCat(piece.files->path(), ": wanted tensor '", tensor, "' as ",
                                           DTypeName(dtype), shape.ToString(), ", found ",
                                           DTypeName(found->dtype), found->shape.ToString()));
+}
+
+bool SavedRows::HasUses() const {
+  return std::all_of(pieces_.begin(), pieces_.end(), [](const Piece& piece) {
+    const checkpoint::SafetensorsEntry* const uses = piece.files->Find(kUsesPart);
+    return uses != nullptr && uses->dtype == DType::kI64 &&
+           uses->shape == Shape{piece.rows, cluster::kUseNumbers};
+  });
 }
 
 // Positions, and whether the files hold what the variable says.
@@ -272,6 +305,7 @@ absl::Status SavedRows::Finish(std::string path) {
     rows_ += piece.rows;
   }
   has_touched_ = has_touched_ && widths.size() == 1;
+  has_uses_ = variable_.hash && (has_free_rows_ ? has_touched_ : HasUses());
   if (variable_.hash) {
     variable_.shape.set_dim(0, rows_);
   } else if (rows_ != variable_.shape.dim(0)) {

@@ -96,6 +96,7 @@ absl::StatusOr<nlohmann::ordered_json> WriteParts(ParameterServerStrategy* strat
 
 Shape PartToSave::ShapeOf(const VariableInfo& info, int64_t rows) const {
   if (per_row) return Shape{rows};
+  if (width > 0) return Shape{rows, width};
   Shape shape = info.shape;
   if (shape.rank() > 0) shape.set_dim(0, rows);
   return shape;
@@ -104,9 +105,13 @@ Shape PartToSave::ShapeOf(const VariableInfo& info, int64_t rows) const {
 absl::StatusOr<nlohmann::ordered_json> WriteValues(ParameterServerStrategy* strategy,
                                                    const VariableInfo& info, env::FileSystem* files,
                                                    const std::string& path) {
-  return WriteParts(strategy, info,
-                    {{info.hash() ? "rows" : "values", cluster::kAverages, info.dtype}}, files,
-                    path);
+  std::vector<PartToSave> parts = {
+      {info.hash() ? "rows" : "values", cluster::kAverages, info.dtype}};
+  // Training that goes on from the model is to know which rows have not been used for long.
+  if (info.hash() && EvictsRows(info.shards[0].variable().hash())) {
+    parts.push_back({kUsesPart, cluster::kUses, DType::kI64, false, cluster::kUseNumbers});
+  }
+  return WriteParts(strategy, info, parts, files, path);
 }
 
 absl::StatusOr<nlohmann::ordered_json> WriteSlots(ParameterServerStrategy* strategy,

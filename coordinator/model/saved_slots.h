@@ -27,6 +27,7 @@ struct PartToSave {
   int slot = 0;  // see coordinator/api/slot_rows.h
   DType dtype = DType::kF32;
   bool per_row = false;  // one value a row
+  int64_t width = 0;     // values of a row; 0: as many as the variable's rows have
 
   Shape ShapeOf(const VariableInfo& info, int64_t rows) const;
 };

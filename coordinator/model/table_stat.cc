@@ -80,7 +80,7 @@ absl::StatusOr<TableStat> ComputeTableStat(const SavedRows& rows) {
     for (int64_t r = 0; r < n; ++r) {
       if (!live[static_cast<size_t>(r)]) continue;
       ++stat.rows;
-      if (stat.knows_touched && touched[static_cast<size_t>(r)] == 0) ++stat.never_touched;
+      if (stat.knows_touched && touched[static_cast<size_t>(r)] <= 0) ++stat.never_touched;
       double sum = 0;
       bool finite = true;
       for (const double *v = values.data() + r * width, *end = v + width; v != end; ++v) {

@@ -9,18 +9,21 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/model/copy_rows.h"
 #include "coordinator/model/model_parts.h"
+#include "coordinator/model/saved_hash.h"
 #include "coordinator/model/saved_inputs.h"
 #include "coordinator/model/saved_learned.h"
 #include "coordinator/model/saved_model.h"
 #include "coordinator/model/saved_reader.h"
 #include "coordinator/model/visits.h"
 #include "kernels/optimizers/optimizer_info.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/cluster/control.h"
@@ -116,6 +119,7 @@ class Taker {
     std::optional<ElementMap> elements;
   };
   // What the optimizer keeps of what was taken.
+  absl::Status TakeUses(const Info& info, const SavedRows& rows);
   absl::Status TakeSlots(const Info& info, const Match& match, const Places& places);
   absl::Status CopyPart(const Info& info, const SavedRows& rows, const Places& places,
                         const PartOfRows& part);
@@ -221,7 +225,19 @@ absl::Status Taker::TakeVariable(const Info& info, const Match& match) {
   }
   result_.taken.push_back(std::move(taken));
   if (!match.fresh_slots.empty()) result_.fresh_slots[match.fresh_slots].push_back(info->name);
-  return match.optimizer.empty() ? absl::OkStatus() : TakeSlots(info, match, places);
+  if (!match.optimizer.empty()) RETURN_IF_ERROR(TakeSlots(info, match, places));
+  return TakeUses(info, rows);
+}
+
+// At last: whatever is written to a row counts as a use.
+absl::Status Taker::TakeUses(const Info& info, const SavedRows& rows) {
+  if (!info->hash() || rows.rows() == 0) return absl::OkStatus();
+  if (!EvictsRows(info->shards[0].variable().hash())) return absl::OkStatus();
+  if (rows.has_uses()) return CopyUses(rows, *info, strategy_);
+  LogWarning("rows of ", info->name, " count as used just now: the model does not tell how they ",
+             "were used, as of a table that evicted no rows or one of an earlier "
+             "version");
+  return absl::OkStatus();
 }
 
 absl::Status Taker::CopyPart(const Info& info, const SavedRows& rows, const Places& places,
@@ -307,6 +323,7 @@ void WarmSource::ReadInputs() {
   if (saved.ok()) {
     saved_inputs_ = saved->model->Inputs(*saved);
     CompareNumbers(*saved);
+    CompareValues(*saved);
   } else {
     no_inputs_ = std::string(saved.status().message());
   }
@@ -343,6 +360,47 @@ void WarmSource::CompareNumbers(const job::JobSpec& saved) {
     other_numbers_[feature.name()] =
         absl::StrCat("its normalization differs: ", then, " in the model, ", now, " in the job");
   }
+}
+
+// Rows are known by their values' texts or, without a vocabulary, by their ids alone: both may mean
+// something else.
+void WarmSource::CompareValues(const job::JobSpec& saved) {
+  const auto parts_of = [](const auto& parts) {
+    return parts.empty() ? "no other features" : absl::StrJoin(parts, ", ");
+  };
+  const auto time_of = [](const proto::FeatureSpec& feature) {
+    return absl::StrCat(feature.calendar().empty() ? "no part of a time" : feature.calendar(),
+                        feature.time_zone().empty() ? "" : " in ", feature.time_zone());
+  };
+  std::vector<std::pair<const proto::FeatureSpec*, const proto::FeatureSpec*>> both;
+  for (const proto::FeatureSpec& feature : job_->dataset.features()) {
+    const proto::FeatureSpec* const old = saved.FindFeature(from_.names.OldFeature(feature.name()));
+    if (old != nullptr) both.emplace_back(&feature, old);
+  }
+  for (const auto& [feature, old] : both) {
+    std::string* const why = &other_values_[feature->name()];
+    if (time_of(*feature) != time_of(*old)) {
+      *why = absl::StrCat("its values differ: ", time_of(*old), " in the model, ",
+                          time_of(*feature), " in the job");
+    } else if (!feature->id().empty() && !old->id().empty() && feature->id() != old->id()) {
+      *why = absl::StrCat("its ids differ: ", old->id(), " in the model, ", feature->id(),
+                          " in the job");
+    }
+  }
+  for (const auto& [feature, old] : both) {
+    std::vector<std::string> parts;
+    for (const std::string& part : feature->crossed()) {
+      parts.push_back(from_.names.OldFeature(part));
+      const auto other = other_values_.find(part);
+      if (other == other_values_.end() || other->second.empty()) continue;
+      other_values_[feature->name()] = absl::StrCat("of ", part, ": ", other->second);
+    }
+    if (absl::c_equal(parts, old->crossed())) continue;
+    other_values_[feature->name()] =
+        absl::StrCat("its values are made of ", parts_of(old->crossed()), " in the model, of ",
+                     parts_of(feature->crossed()), " in the job");
+  }
+  std::erase_if(other_values_, [](const auto& entry) { return entry.second.empty(); });
 }
 
 std::string WarmSource::OtherNumber(const VariableInfo& info) const {
@@ -459,6 +517,10 @@ absl::StatusOr<WarmSource::Match> WarmSource::Find(const VariableInfo& info, boo
     return match;
   }
   if (info.table && layer) match.fresh = OtherColumns(info, match.saved);
+  const auto other = other_values_.find(VocabularyOf(*job_, info.name));
+  if (info.table && match.fresh.empty() && other != other_values_.end()) {
+    match.fresh = other->second;
+  }
   if (info.table && !info.hash() && match.fresh.empty()) match.fresh = OtherRows(info, rows);
   if (match.fresh.empty()) RETURN_IF_ERROR(MatchSlots(info, averages, &match));
   return match;
@@ -550,14 +612,19 @@ std::string WarmStart::ToString() const {
 
 absl::StatusOr<EarlierModel> KeepIds(const std::string& directory, proto::DatasetSpec* spec,
                                      const NameMap& names) {
-  RETURN_IF_ERROR(OpenSource(directory).status());
+  ASSIGN_OR_RETURN(const SavedSource source, OpenSource(directory));
   spec->clear_known();
   spec->clear_trained();
   // Of files that come no part is drawn.
   if (!spec->followed()) spec->mutable_trained();
-  EarlierModel earlier{.inputs = {}, .names = names, .trained = {}};
+  EarlierModel earlier{.inputs = {}, .names = names, .trained = {}, .steps = source.all_steps()};
   ASSIGN_OR_RETURN(earlier.inputs, LearnedOf(directory));
   if (earlier.inputs.empty()) return earlier;
+  if (source.is_checkpoint()) {
+    ASSIGN_OR_RETURN(const nlohmann::json manifest,
+                     ReadModelManifest(earlier.inputs, kSavedInputs));
+    earlier.steps += EarlierStepsIn(manifest);
+  }
   const bool has_rows = data::FormatOf(*spec).has_rows();
   proto::DatasetSpec model;
   const absl::StatusOr<TrainedOn> trained = ReadLearned(earlier.inputs, &model);

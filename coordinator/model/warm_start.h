@@ -89,6 +89,7 @@ class WarmSource {
   void ReadInputs();
   void CompareClasses(const std::string& saved_feature);
   void CompareNumbers(const job::JobSpec& saved);
+  void CompareValues(const job::JobSpec& saved);
   // Why the weights of the number that a variable is of are none of the model's; empty: it is of
   // no number, or they are.
   std::string OtherNumber(const VariableInfo& info) const;
@@ -126,6 +127,9 @@ class WarmSource {
   std::string other_classes_;  // why those of the label are not the model's; empty: they are
   // Numbers of the job that are others than those of their names in the model, and why.
   std::map<std::string, std::string> other_numbers_;
+  // The same of categorical features, whose values become ids in another way, or are made of
+  // others.
+  std::map<std::string, std::string> other_values_;
 };
 
 }  // namespace coxswain::model

@@ -21,7 +21,7 @@ absl::StatusOr<ServedPtr> Serve(std::shared_ptr<const predict::Predictor> predic
                                 std::shared_ptr<const model::SavedHistory> history) {
   auto served = std::make_shared<ServedModel>();
   served->lost_pages = lost_pages;
-  served->version = source.steps();
+  served->version = source.all_steps();
   for (const model::SavedVariable& variable : source.variables()) {
     if (!variable.named()) continue;
     // The texts are shared by all of their users.

@@ -18,7 +18,7 @@
 namespace coxswain::serve {
 
 struct ServedModel {
-  int64_t version = 0;  // the steps of its training
+  int64_t version = 0;  // the steps of its training, and of the models that it went on from
   // The number of lost pages of mapped files before the model was loaded (env::LostPages). A higher
   // number later means that a file was truncated and that predictions are invalid.
   int64_t lost_pages = 0;

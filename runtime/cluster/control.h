@@ -1,6 +1,7 @@
 // Control messages: the protobufs of protos/control.proto in transport messages.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,17 @@ inline constexpr int kAverages = -1;
 // In proto::ReadRows, of any shard: an i64 [1], the number of updates with gradients that the slots
 // have behind them.
 inline constexpr int kGradientSteps = -2;
+// In both, of a hash table that evicts rows: a RowUse for each row, as i64 [n, 3].
+inline constexpr int kUses = -3;
+
+// How a row of a hash table has been used, which decides whether it stays.
+struct RowUse {
+  int64_t updates = 0;  // it has taken
+  int64_t age = 0;      // updates of its shard since the last of them; see HashRows::SetUses
+  int64_t idle_us = 0;  // microseconds since then; 0 without ttl_seconds
+};
+inline constexpr int64_t kUseNumbers = 3;
+static_assert(sizeof(RowUse) == kUseNumbers * sizeof(int64_t));
 
 proto::StatusProto ToProto(const absl::Status& status);
 absl::Status FromProto(const proto::StatusProto& status);

@@ -164,5 +164,105 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("day after day: rows of ids that stay away for long go, as in one job", "[warm-start]") {
+  const bool from_checkpoints = GENERATE(false, true);
+  CAPTURE(from_checkpoints);
+  const DataFiles files;
+  // 10 steps a day. After 30 of them those rows are left that steps 16 to 30 have updated, and the
+  // few that nobody has looked at since.
+  constexpr int kDays = 3, kItems = 160, kLeft = 240, kLate = 60;
+  const std::string job = files.Write("job.yaml", R"(name: daily
+dataset: {path: day1.csv}
+features: [{name: item, kind: categorical, id: raw}]
+label: {column: y}
+model: {kind: mlp, hidden: [4]}
+tables: {item: {hash_table: {ttl_steps: 15}}}
+train: {batch_size: 16, shuffle: false}
+)");
+  std::string all = "item,y\n", before;
+  const auto train = [&](const std::string& data, const std::string& name) {
+    const std::string report = files.Path(name + ".json"), left = files.Path(name);
+    std::vector<std::string> command = {
+        "train",    job,     "--in-process",
+        "--quiet",  "--set", "dataset.path=" + data,
+        "--report", report,  from_checkpoints ? "--checkpoint-dir" : "--model-dir",
+        left};
+    // Slots are written to rows, too, which is no use of them.
+    if (!from_checkpoints) command.push_back("--model-slots");
+    if (!before.empty()) command.insert(command.end(), {"--init-from", before});
+    const auto result = Coxswain(command);
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.code == 0);
+    int64_t rows = 0;
+    for (const auto& variable : ReadJson(report)["variables"]) {
+      if (variable["name"] != "item") continue;
+      for (const auto& shard : variable["shards"]) rows += shard["rows"].get<int64_t>();
+    }
+    before = left;
+    return rows;
+  };
+  int64_t rows = 0;
+  for (int day = 1; day <= kDays; ++day) {
+    std::string text = "item,y\n";
+    for (int i = 0; i < kItems; ++i) absl::StrAppend(&text, 1000 * day + i, ",", i % 2, "\n");
+    all += text.substr(text.find('\n') + 1);
+    rows = train(files.Write(absl::StrCat("day", day, ".csv"), text), absl::StrCat("left", day));
+  }
+  CHECK(rows >= kLeft);
+  CHECK(rows <= kLeft + kLate);
+  before.clear();
+  const int64_t of_one_job = train(files.Write("all.csv", all), "all");
+  CHECK(of_one_job >= kLeft);
+  CHECK(of_one_job <= kLeft + kLate);
+}
+
+TEST_CASE("day after day: a model has the steps of those that it goes on from", "[warm-start]") {
+  const DataFiles files;
+  const std::string job = files.Write("job.yaml", kJob);
+  int64_t steps = 0;
+  std::string before;
+  for (int day = 1; day <= 3; ++day) {
+    const std::string data = files.Write(absl::StrCat("day", day, ".csv"), Day(day)),
+                      model = files.Path(absl::StrCat("model", day));
+    std::vector<std::string> command = {"train",       job,     "--in-process",
+                                        "--quiet",     "--set", "dataset.path=" + data,
+                                        "--model-dir", model};
+    if (!before.empty()) command.insert(command.end(), {"--init-from", before});
+    const auto result = Coxswain(command);
+    CAPTURE(result.err);
+    REQUIRE(result.code == 0);
+    const auto source = Must(model::SavedSource::OpenModel(model));
+    CHECK(source.steps() > 0);
+    steps += source.steps();
+    CHECK(source.all_steps() == steps);
+    before = model;
+  }
+}
+
+TEST_CASE("day after day: a day without a click goes on, and is told", "[warm-start]") {
+  const DataFiles files;
+  const std::string job = files.Write("job.yaml", R"(name: clicks
+dataset: {path: day1.csv}
+features: [{name: item, kind: categorical, oov_buckets: 1}]
+label: {column: y}
+model: {kind: logistic_regression}
+)");
+  files.Write("day1.csv", "item,y\na,1\nb,0\na,0\n");
+  const std::string none = files.Write("day2.csv", "item,y\na,0\nb,0\n"),
+                    model = files.Path("model");
+  REQUIRE(Coxswain({"train", job, "--in-process", "--quiet", "--model-dir", model}).code == 0);
+  const std::vector<std::string> day2 = {"train", job, "--in-process", "--set",
+                                         "dataset.path=" + none};
+  const auto alone = Coxswain(day2);
+  CHECK(alone.code == 2);
+  CHECK_THAT(alone.err, Contains("wanted labels that differ, found 0 in all 2"));
+  std::vector<std::string> command = day2;
+  command.insert(command.end(), {"--init-from", model});
+  const auto result = Coxswain(command);
+  CAPTURE(result.out, result.err);
+  CHECK(result.code == 0);
+  CHECK_THAT(result.err, Contains("label: wanted labels that differ, found 0 in all 2"));
+}
+
 }  // namespace
 }  // namespace coxswain

@@ -206,6 +206,61 @@ TEST_CASE("warm start: a number whose normalization differs is another one") {
   CHECK_THAT(again.taken.ToString(), !Contains("its normalization differs"));
 }
 
+TEST_CASE(
+    "warm start: rows begin anew of a feature that is crossed of others, or hashed otherwise") {
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  const auto text = [](const std::string& crossed, const std::string& id) {
+    return absl::StrCat(
+        "name: warm\ndataset: {path: a.csv}\nfeatures:\n", "  - {name: film, kind: categorical}\n",
+        "  - {name: place, kind: categorical}\n",
+        "  - {name: user, kind: categorical, column: age, id: ", id, "}\n",
+        "  - {name: both, kind: crossed, features: ", crossed,
+        ", hash_buckets: 50}\nlabel: {column: y}\nmodel: {kind: mlp, hidden: [3]}\n",
+        "train: {batch_size: ", kRows, "}\n");
+  };
+  const std::string same = text("[film, place]", "raw");
+  TrainingJob old(files, same);
+  old.SaveInputs();
+  old.Steps(2);
+  const std::string saved = old.Save(files.Path("model"));
+  const std::string from = GENERATE(true, false) ? saved : old.directory();
+  CHECK_THAT(NextJob(files, same, {.directory = from}).taken.ToString(), !Contains("anew"));
+  CHECK_THAT(
+      NextJob(files, text("[place, film]", "raw"), {.directory = from}).taken.ToString(),
+      Contains("anew: both: its values are made of film, place in the model, of place, film in "
+               "the job"));
+  CHECK_THAT(NextJob(files, text("[film, place]", "hash"), {.directory = from}).taken.ToString(),
+             Contains("anew: user: its ids differ: raw in the model, hash in the job"));
+}
+
+TEST_CASE("warm start: the third hour is not the third day, nor are they the same in a cross") {
+  const DataFiles files;
+  std::string rows = "t,film,y\n";
+  for (int i = 0; i < kRows; ++i)
+    absl::StrAppend(&rows, i * 7919, ",f", i % 5, ",", i % 3 == 0, "\n");
+  files.Write("a.csv", rows);
+  const auto text = [](const std::string& part) {
+    return absl::StrCat("name: warm\ndataset: {path: a.csv}\nfeatures:\n",
+                        "  - {name: when, kind: calendar, column: t, part: ", part, "}\n",
+                        "  - {name: film, kind: categorical}\n",
+                        "  - {name: both, kind: crossed, features: [when, film]}\n",
+                        "label: {column: y}\nmodel: {kind: mlp, hidden: [3]}\n",
+                        "train: {batch_size: ", kRows, "}\n");
+  };
+  TrainingJob old(files, text("hour"));
+  old.SaveInputs();
+  old.Steps(2);
+  const std::string saved = old.Save(files.Path("model"));
+  CHECK_THAT(NextJob(files, text("hour"), {.directory = saved}).taken.ToString(),
+             !Contains("anew"));
+  const std::string taken = NextJob(files, text("day"), {.directory = saved}).taken.ToString();
+  CHECK_THAT(taken, Contains("anew: when: its values differ: hour in the model, day in the job"));
+  CHECK_THAT(taken,
+             Contains("anew: both: of when: its values differ: hour in the model, day in the "
+                      "job"));
+}
+
 TEST_CASE("warm start: a number under another name keeps its weights in every part") {
   const std::string model = GENERATE("{kind: logistic_regression}", "{kind: linear_regression}",
                                      "{kind: wide_deep, deep: {hidden: [4]}}");
