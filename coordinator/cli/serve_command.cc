@@ -78,9 +78,10 @@ std::unique_ptr<serve::IndexBuilder> NewIndexBuilder(const ServeFlags& flags,
         absl::StrCat(report.table, " (", WithCommas(report.rows), " rows, ",
                      absl::FormatDuration(absl::Trunc(report.took, absl::Milliseconds(100))), ")");
     if (report.status.ok()) {
-      std::printf("index of %s: recall@%d %.3f of %d queries\n", what.c_str(),
-                  static_cast<int>(model::kRecallAt), report.quality.recall,
-                  static_cast<int>(report.quality.queries));
+      std::printf(
+          "index of %s: recall@%d %.3f of %d queries; requests for more than %d are exact\n",
+          what.c_str(), static_cast<int>(model::kRecallAt), report.quality.recall,
+          static_cast<int>(report.quality.queries), static_cast<int>(report.quality.most));
     } else {
       std::fprintf(stderr, "note: there is no index of %s, all rows are searched: %s\n",
                    what.c_str(), std::string(report.status.message()).c_str());

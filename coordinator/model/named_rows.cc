@@ -183,7 +183,7 @@ absl::StatusOr<NamedRows> NamedRows::WithIndex(const IndexOptions& options,
   for (const IndexQuery& row : sample) {
     queries.push_back({.vector = row.vector, .exclude = {}, .answers = HasName()});
   }
-  ASSIGN_OR_RETURN(const Lists best, NearestRows(Scan(), queries, 1 + kRecallAt, pool));
+  ASSIGN_OR_RETURN(const Lists best, NearestRows(Scan(), queries, 1 + kManyRecallAt, pool));
   for (size_t i = 0; i < sample.size(); ++i) {
     // What is nearest is the row itself, which an answer leaves out.
     for (const Neighbour& neighbour : best[i]) {
@@ -198,7 +198,7 @@ absl::StatusOr<NamedRows> NamedRows::WithIndex(const IndexOptions& options,
 }
 
 absl::StatusOr<NamedRows::Lists> NamedRows::Search(const std::vector<NearestQuery>& queries,
-                                                   int64_t top) const {
+                                                   int64_t top, env::ComputePool* pool) const {
   Lists all;
   for (const NearestQuery& query : queries) {
     std::vector<Neighbour>& list = all.emplace_back();
@@ -207,6 +207,12 @@ absl::StatusOr<NamedRows::Lists> NamedRows::Search(const std::vector<NearestQuer
     std::vector<int64_t> left_out = query.exclude;
     std::sort(left_out.begin(), left_out.end());
     ASSIGN_OR_RETURN(const auto found, index_->Search(vector.data(), top, quality_.beam, left_out));
+    const int64_t there = index_->size() - static_cast<int64_t>(left_out.size());
+    if (std::ssize(found) < std::min(top, there)) {
+      ASSIGN_OR_RETURN(const Lists exact, NearestRows(Scan(), {query}, top, pool));
+      list = exact[0];
+      continue;
+    }
     for (const VectorIndex::Found& f : found) list.push_back({f.id, f.product});
   }
   return all;
@@ -215,14 +221,14 @@ absl::StatusOr<NamedRows::Lists> NamedRows::Search(const std::vector<NearestQuer
 absl::StatusOr<std::vector<std::vector<NamedRows::Answer>>> NamedRows::Nearest(
     const std::vector<Question>& questions, int64_t top, env::ComputePool* pool, bool exact) const {
   std::vector<NearestQuery> queries;
-  const bool indexed = index_ != nullptr && !exact;
+  const bool indexed = index_ != nullptr && !exact && top <= quality_.most;
   for (const Question& question : questions) {
     ASSIGN_OR_RETURN(queries.emplace_back(), QueryOf(question));
     // Rows without a name are not in the index, either.
     queries.back().answers = HasName();
   }
   ASSIGN_OR_RETURN(const Lists found,
-                   indexed ? Search(queries, top) : NearestRows(Scan(), queries, top, pool));
+                   indexed ? Search(queries, top, pool) : NearestRows(Scan(), queries, top, pool));
   std::vector<std::vector<Answer>> answers;
   for (const std::vector<Neighbour>& neighbours : found) {
     std::vector<Answer>& named = answers.emplace_back();

@@ -73,7 +73,9 @@ class NamedRows {
   using Lists = std::vector<std::vector<Neighbour>>;
   absl::Status FillIndex(const IndexOptions& options, VectorIndex* index) const;
   absl::StatusOr<std::vector<IndexQuery>> SampleRows() const;
-  absl::StatusOr<Lists> Search(const std::vector<NearestQuery>& queries, int64_t top) const;
+  // By the index; exactly where it finds fewer than there are.
+  absl::StatusOr<Lists> Search(const std::vector<NearestQuery>& queries, int64_t top,
+                               env::ComputePool* pool) const;
   absl::StatusOr<NearestQuery> QueryOf(const Question& question) const;
   RowScan Scan() const;
   // Of a block that is in memory: the row of this place, f32.

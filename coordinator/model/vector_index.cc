@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "hnswlib/hnswlib.h"
@@ -138,22 +139,36 @@ absl::Status VectorIndex::Write(env::WritableFile* file) const {
   return out.status();
 }
 
+namespace {
+
+// The share of the exact `top` best that a search for so many finds.
+absl::StatusOr<double> RecallOf(const VectorIndex& index, const std::vector<IndexQuery>& queries,
+                                int64_t top, int64_t beam) {
+  int64_t wanted = 0, hit = 0;
+  for (const IndexQuery& query : queries) {
+    ASSIGN_OR_RETURN(const auto found,
+                     index.Search(query.vector.data(), top, beam, query.left_out));
+    const auto count = std::min(static_cast<size_t>(top), query.exact.size());
+    const absl::flat_hash_set<int64_t> exact(query.exact.begin(),
+                                             query.exact.begin() + static_cast<int64_t>(count));
+    wanted += static_cast<int64_t>(count);
+    for (const VectorIndex::Found& f : found) hit += exact.contains(f.id) ? 1 : 0;
+  }
+  return wanted == 0 ? 1 : static_cast<double>(hit) / static_cast<double>(wanted);
+}
+
+}  // namespace
+
 absl::StatusOr<IndexQuality> ReachRecall(const VectorIndex& index,
                                          const std::vector<IndexQuery>& queries, double recall) {
   IndexQuality quality;
   quality.queries = static_cast<int64_t>(queries.size());
   for (quality.beam = kFirstBeam; quality.beam <= kLastBeam; quality.beam *= 2) {
-    int64_t wanted = 0, hit = 0;
-    for (const IndexQuery& query : queries) {
-      ASSIGN_OR_RETURN(const auto found,
-                       index.Search(query.vector.data(), kRecallAt, quality.beam, query.left_out));
-      wanted += static_cast<int64_t>(query.exact.size());
-      for (const VectorIndex::Found& f : found) {
-        hit += std::count(query.exact.begin(), query.exact.end(), f.id);
-      }
-    }
-    quality.recall = wanted == 0 ? 1 : static_cast<double>(hit) / static_cast<double>(wanted);
-    if (quality.recall >= recall) return quality;
+    ASSIGN_OR_RETURN(quality.recall, RecallOf(index, queries, kRecallAt, quality.beam));
+    if (quality.recall < recall) continue;
+    ASSIGN_OR_RETURN(const double many, RecallOf(index, queries, kManyRecallAt, quality.beam));
+    if (many >= recall) quality.most = kManyRecallAt;
+    return quality;
   }
   return absl::FailedPreconditionError(
       absl::StrFormat("the index finds %.3f of the ten best, wanted %.3f", quality.recall, recall));

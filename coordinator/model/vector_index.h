@@ -3,8 +3,10 @@
 // best.
 //
 // The graph is that of the products themselves, also where vectors differ in length (Morozov and
-// Babenko, 2018). Making them equally long by one more number is what theory wants; measured
-// (bench_index), a search then has to be 16 times as wide for less recall.
+// Babenko, 2018). Making them equally long by one more number is what theory wants. On clustered
+// vectors (bench_index) a search then has to be 16 times as wide for less recall; but where lengths
+// differ much, short vectors cannot be reached without it. So whoever searches vectors of different
+// lengths tries both (predict/recommender_index.cc).
 //
 // hnswlib's headers define functions that are not inline: only vector_index.cc includes them.
 //
@@ -67,11 +69,18 @@ struct IndexOptions {
   std::function<bool()> stopped = [] { return false; };  // true ends the building with Cancelled
 };
 
+inline constexpr int64_t kRecallAt = 10;
+inline constexpr int64_t kManyRecallAt = 100;
+inline constexpr int64_t kRecallQueries = 100;
+
 // How good an index is, as measured.
 struct IndexQuality {
   int64_t beam = 0;     // with this one
   double recall = 0;    // the share of the exact ten best that are found
   int64_t queries = 0;  // what it was measured on
+  // So many answers have the recall that is wanted; for more, nobody has measured it. Products have
+  // graphs in which short vectors are hard to reach: the ten best may be found, and the next not.
+  int64_t most = kRecallAt;
 };
 
 // Makes a vector's length 1. False: it has no direction (zeros, or not finite).
@@ -81,14 +90,12 @@ bool Normalize(absl::Span<float> vector);
 struct IndexQuery {
   std::vector<float> vector;
   std::vector<int64_t> left_out;  // ids that are no answer, sorted
-  std::vector<int64_t> exact;     // the ten best of the others
+  std::vector<int64_t> exact;     // the best of the others, best first: kManyRecallAt, or all
 };
 
-// The smallest beam with the recall that is wanted. Errors: FailedPrecondition when no beam up to
+// The smallest beam with the recall that is wanted, of the ten best, and whether the hundred best
+// have it, too. Errors: FailedPrecondition when no beam up to
 // 4096 has it.
 absl::StatusOr<IndexQuality> ReachRecall(const VectorIndex& index,
                                          const std::vector<IndexQuery>& queries, double recall);
-inline constexpr int64_t kRecallAt = 10;
-inline constexpr int64_t kRecallQueries = 100;
-
 }  // namespace coxswain::model

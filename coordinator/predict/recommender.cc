@@ -323,7 +323,7 @@ absl::StatusOr<std::vector<std::vector<Choice>>> Recommender::RecommendTo(
   ++one_more.top;
   std::vector<std::vector<Choice>> found;
   found.reserve(all.size());
-  const bool indexed = index_ != nullptr && !options.exact;
+  const bool indexed = index_ != nullptr && !options.exact && options.top <= quality_.most;
   const auto most = static_cast<size_t>(predictor_->user_batch_rows());
   for (size_t begin = 0, count = 0; begin < all.size(); begin += count) {
     // Those who are described in the same way.

@@ -102,13 +102,19 @@ class Recommender {
   absl::Status CheckKnown(absl::Span<const Whom> users, const RecommendOptions& options) const;
   // Users as the model takes them: all of them, or none, are described by values.
   absl::StatusOr<data::Batch> BatchOf(absl::Span<const Whom> users) const;
-  absl::Status FillIndex(const model::IndexOptions& options);
+  // `lifted`: with one more number for each item, which makes all of them equally long; it is 0 of
+  // users.
+  absl::Status FillIndex(const model::IndexOptions& options, bool lifted);
+  // With the index, and how good it is for these users of `exact`, who has none.
+  absl::Status TryIndex(const Recommender& exact, absl::Span<const Whom> sample,
+                        const model::IndexOptions& options, bool lifted);
   // Those whom the index is tried on.
   absl::StatusOr<std::vector<Whom>> Sample() const;
   // What the index is asked for: a user's vector, and 1 for the item's number.
   std::vector<std::vector<float>> QueriesOf(const UserVectors& users) const;
   absl::Status ScoreAll(absl::Span<const Whom> users, const RecommendOptions& options,
                         std::vector<std::vector<Choice>>* all) const;
+  // Scores all items for a user for whom it finds fewer than there are.
   absl::Status AskIndex(absl::Span<const Whom> users, const RecommendOptions& options,
                         std::vector<std::vector<Choice>>* all) const;
 
@@ -123,6 +129,7 @@ class Recommender {
   bool groups_are_ids_ = false;  // of history_
   std::shared_ptr<const model::SavedHistory> history_;
   std::shared_ptr<const model::VectorIndex> index_;
+  bool lifted_ = false;  // as FillIndex filled it
   model::IndexQuality quality_;
 };
 

@@ -1,5 +1,7 @@
 // Suggestions from an index of the items' vectors: how it is filled and tried, what it is asked.
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,17 +11,18 @@
 namespace coxswain::predict {
 namespace {
 
-// Sorted.
+// Sorted, each once.
 std::vector<int64_t> LeftOut(const Recommender::Whom& whom, const RecommendOptions& options) {
   if (options.include_known) return {};
   std::vector<int64_t> known = whom.known;
   std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
   return known;
 }
 
 }  // namespace
 
-absl::Status Recommender::FillIndex(const model::IndexOptions& options) {
+absl::Status Recommender::FillIndex(const model::IndexOptions& options, bool lifted) {
   if (!predictor_->has_vectors()) {
     return absl::FailedPreconditionError("the model's scores are no products of vectors");
   }
@@ -28,16 +31,33 @@ absl::Status Recommender::FillIndex(const model::IndexOptions& options) {
   const int64_t dim = items.vectors.dim(1), width = dim + (biased ? 1 : 0);
   const int64_t count = std::min(predictor_->choices(), items.vectors.dim(0));
   std::vector<float> row(static_cast<size_t>(width));
-  ASSIGN_OR_RETURN(std::shared_ptr<model::VectorIndex> index,
-                   model::VectorIndex::Create(width, count));
-  for (int64_t id = 0; id < count; ++id) {
-    if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
+  const auto read = [&](int64_t id) {
     const float* const vector = items.vectors.data<float>() + id * dim;
     std::copy(vector, vector + dim, row.begin());
     if (biased) row.back() = items.bias.data<float>()[id];
-    RETURN_IF_ERROR(index->Add(id, row.data()));
+    return std::inner_product(row.begin(), row.end(), row.begin(), 0.0);
+  };
+  double longest = 0;  // squared
+  for (int64_t id = 0; lifted && id < count; ++id) {
+    const double squares = read(id);
+    if (std::isfinite(squares)) longest = std::max(longest, squares);
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<model::VectorIndex> index,
+                   model::VectorIndex::Create(width + (lifted ? 1 : 0), count));
+  std::vector<float> added(static_cast<size_t>(index->dim()));
+  for (int64_t id = 0; id < count; ++id) {
+    if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
+    const double squares = read(id);
+    std::copy(row.begin(), row.end(), added.begin());
+    // What is not finite is left out by the index.
+    if (lifted) {
+      const double rest = std::isfinite(squares) ? std::max(0.0, longest - squares) : squares;
+      added.back() = static_cast<float>(std::sqrt(rest));
+    }
+    RETURN_IF_ERROR(index->Add(id, added.data()));
   }
   index_ = std::move(index);
+  lifted_ = lifted;
   return absl::OkStatus();
 }
 
@@ -64,15 +84,13 @@ absl::StatusOr<std::vector<Recommender::Whom>> Recommender::Sample() const {
   return sample;
 }
 
-absl::StatusOr<std::unique_ptr<Recommender>> Recommender::WithIndex(
-    const model::IndexOptions& options) const {
-  std::unique_ptr<Recommender> indexed(new Recommender(predictor_));
-  indexed->history_ = history_;
-  indexed->hashed_names_ = hashed_names_;
-  ASSIGN_OR_RETURN(const std::vector<Whom> sample, Sample());
-  RETURN_IF_ERROR(indexed->FillIndex(options));
+absl::Status Recommender::TryIndex(const Recommender& exact, absl::Span<const Whom> sample,
+                                   const model::IndexOptions& options, bool lifted) {
+  history_ = exact.history_;
+  hashed_names_ = exact.hashed_names_;
+  RETURN_IF_ERROR(FillIndex(options, lifted));
   RecommendOptions best;
-  best.top = model::kRecallAt;
+  best.top = model::kManyRecallAt;
   best.exact = true;
   // As requests are by default, where the model allows it.
   best.include_known = !CheckKnown(sample, best).ok();
@@ -80,16 +98,37 @@ absl::StatusOr<std::unique_ptr<Recommender>> Recommender::WithIndex(
   for (const Whom& whom : sample) {
     if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
     model::IndexQuery& query = queries.emplace_back();
-    ASSIGN_OR_RETURN(const auto exact, RecommendTo({&whom, 1}, best));
-    for (const Choice& choice : exact[0]) query.exact.push_back(choice.id);
+    ASSIGN_OR_RETURN(const auto found, exact.RecommendTo({&whom, 1}, best));
+    for (const Choice& choice : found[0]) query.exact.push_back(choice.id);
     query.left_out = LeftOut(whom, best);
     ASSIGN_OR_RETURN(const data::Batch batch, BatchOf({&whom, 1}));
     ASSIGN_OR_RETURN(const UserVectors vectors, predictor_->VectorsOf(batch));
-    query.vector = indexed->QueriesOf(vectors)[0];
+    query.vector = QueriesOf(vectors)[0];
   }
-  ASSIGN_OR_RETURN(indexed->quality_,
-                   model::ReachRecall(*indexed->index_, queries, options.recall));
-  return indexed;
+  ASSIGN_OR_RETURN(quality_, model::ReachRecall(*index_, queries, options.recall));
+  return absl::OkStatus();
+}
+
+// The graph of the products themselves is faster, and lifted ones find short vectors: which is
+// better, vectors decide.
+absl::StatusOr<std::unique_ptr<Recommender>> Recommender::WithIndex(
+    const model::IndexOptions& options) const {
+  ASSIGN_OR_RETURN(const std::vector<Whom> sample, Sample());
+  std::unique_ptr<Recommender> best;
+  absl::Status why;
+  for (const bool lifted : {false, true}) {
+    std::unique_ptr<Recommender> indexed(new Recommender(predictor_));
+    const absl::Status made = indexed->TryIndex(*this, sample, options, lifted);
+    if (made.ok() && (best == nullptr || indexed->quality_.most > best->quality_.most)) {
+      best = std::move(indexed);
+    }
+    if (best != nullptr && best->quality_.most >= model::kManyRecallAt) return best;
+    const bool ends = absl::IsCancelled(made) || (best == nullptr && !made.ok());
+    if (ends && !absl::IsFailedPrecondition(made)) return made;
+    why = made;
+  }
+  if (best == nullptr) return why;
+  return best;
 }
 
 std::vector<std::vector<float>> Recommender::QueriesOf(const UserVectors& users) const {
@@ -97,7 +136,9 @@ std::vector<std::vector<float>> Recommender::QueriesOf(const UserVectors& users)
   for (int64_t i = 0; i < users.vectors.dim(0); ++i) {
     const float* const user = users.vectors.data<float>() + i * users.vectors.dim(1);
     std::vector<float>& query = queries.emplace_back(user, user + users.vectors.dim(1));
-    query.resize(static_cast<size_t>(index_->dim()), 1.0f);
+    // 1 for the item's own number, where it has one.
+    query.resize(static_cast<size_t>(index_->dim() - (lifted_ ? 1 : 0)), 1.0f);
+    if (lifted_) query.push_back(0);
   }
   return queries;
 }
@@ -109,8 +150,15 @@ absl::Status Recommender::AskIndex(absl::Span<const Whom> users, const Recommend
   const std::vector<std::vector<float>> queries = QueriesOf(vectors);
   const bool offset = vectors.offset.dtype() == DType::kF32;
   for (size_t i = 0; i < queries.size(); ++i) {
-    ASSIGN_OR_RETURN(const auto found, index_->Search(queries[i].data(), options.top, quality_.beam,
-                                                      LeftOut(users[i], options)));
+    const std::vector<int64_t> left_out = LeftOut(users[i], options);
+    ASSIGN_OR_RETURN(const auto found,
+                     index_->Search(queries[i].data(), options.top, quality_.beam, left_out));
+    const size_t there = static_cast<size_t>(index_->size()) -
+                         std::min(static_cast<size_t>(index_->size()), left_out.size());
+    if (found.size() < std::min(static_cast<size_t>(options.top), there)) {
+      RETURN_IF_ERROR(ScoreAll(users.subspan(i, 1), options, all));
+      continue;
+    }
     std::vector<Choice>& best = all->emplace_back();
     for (const model::VectorIndex::Found& f : found) {
       best.push_back({f.id, f.product + (offset ? vectors.offset.data<float>()[i] : 0), 0});

@@ -114,6 +114,39 @@ TEST_CASE("an index that leaves out many, or is asked for many, finds the share 
   CHECK(share(200, kRecallAt, of_many.beam) == Approx(of_many.recall));
 }
 
+TEST_CASE("an index that finds the ten best and not the hundred best is asked for ten") {
+  // Ten long vectors, which are linked to one another, and many short ones around them.
+  constexpr int64_t kDim = 12;
+  Vectors vectors = Draw(3000, kDim, 1);
+  const Vectors queries = Draw(50, kDim, 2);
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    const float scale = i < 300 ? 30.0f : 0.01f;
+    for (float& value : vectors[i]) value *= scale;
+  }
+  const auto index = Must(VectorIndex::Create(kDim, 3000));
+  for (size_t i = 0; i < vectors.size(); ++i) {
+    REQUIRE(index->Add(static_cast<int64_t>(i), vectors[i].data()).ok());
+  }
+  const auto recall = [&](int64_t top, int64_t beam) {
+    double hit = 0;
+    for (const auto& query : queries) {
+      const std::vector<int64_t> exact = Best(vectors, query, top);
+      for (const auto& f : Must(index->Search(query.data(), top, beam))) {
+        hit += static_cast<double>(std::count(exact.begin(), exact.end(), f.id));
+      }
+    }
+    return hit / static_cast<double>(queries.size()) / static_cast<double>(top);
+  };
+  std::vector<IndexQuery> asked;
+  for (const auto& query : queries) {
+    asked.push_back({query, {}, Best(vectors, query, kManyRecallAt)});
+  }
+  const IndexQuality quality = Must(ReachRecall(*index, asked, 0.95));
+  CAPTURE(quality.beam, quality.recall, recall(kManyRecallAt, quality.beam));
+  CHECK(recall(kRecallAt, quality.beam) == Approx(quality.recall));
+  CHECK((quality.most == kManyRecallAt) == (recall(kManyRecallAt, quality.beam) >= 0.95));
+}
+
 TEST_CASE("an index leaves out what is not finite, and has no more than it has") {
   const auto index = Must(VectorIndex::Create(2, 3));
   const float good[] = {1, 0}, bad[] = {std::numeric_limits<float>::quiet_NaN(), 0};

@@ -202,6 +202,13 @@ TEST_CASE("recommend: an index of a matrix_factorization's items finds what scor
     REQUIRE(found[0].size() == 3);
     CHECK(found[0][0].id == wanted[0][0].id);
     CHECK(found[0][0].score == Approx(wanted[0][0].score).margin(1e-5));
+    // More than the index was measured on, and more than there are: all that are not known.
+    for (const int64_t top : {indexed->index()->most + 1, int64_t{1000}}) {
+      const auto all = Must(exact->RecommendTo({&whom, 1}, {.top = top}));
+      const auto by_index = Must(indexed->RecommendTo({&whom, 1}, {.top = top}));
+      REQUIRE(by_index[0].size() == all[0].size());
+      for (size_t i = 0; i < all[0].size(); ++i) CHECK(by_index[0][i].id == all[0][i].id);
+    }
   }
 }
 
