@@ -191,6 +191,7 @@ absl::StatusOr<std::vector<Tensor>> Execution::ReadArguments() const {
     const trace::TraceScope input(options_.trace, trace::SpanKind::kInput, request_.closure, step_);
     ASSIGN_OR_RETURN(
         batch, options_.data->Read(ticket, request_.ahead.size() > 0 ? &request_.ahead : nullptr));
+    RETURN_IF_ERROR(options_.data->LeaveOutNegatives(ticket, &batch));
     columns = &options_.data->columns(ticket.part);
   }
   size_t wanted = 0;

@@ -142,6 +142,9 @@ absl::Status CheckColumns(const JobSpec& job) {
   }
   const auto files = data::ListFiles(job.dataset.paths(0));
   if (!files.ok()) return at_path(files.status());
+  for (int i = 1; i < job.dataset.paths_size(); ++i) {
+    RETURN_IF_ERROR(at_path(data::ListFiles(job.dataset.paths(i)).status()));
+  }
   const auto columns = ColumnsOf(spec, files->front());
   if (!columns.ok()) return at_path(columns.status());
   ASSIGN_OR_RETURN(const std::vector<std::string> joined, JoinedColumns(job));

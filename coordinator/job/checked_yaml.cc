@@ -49,6 +49,24 @@ std::string Selected(const SchemaSection& section, const config::YamlNode& node)
   return HasWord(key->choices, text) ? text : "";
 }
 
+std::vector<std::string> ValidKeys(const SchemaSection& section, const std::string& selected) {
+  std::vector<std::string> valid;
+  for (const SchemaKey& key : section.keys) {
+    const bool listed = std::find(valid.begin(), valid.end(), key.name) != valid.end();
+    if (Applies(key, selected) && !listed) valid.push_back(key.name);
+  }
+  return valid;
+}
+
+// What stands in a section: "keys feature, l2, init". A long list would hide what is wrong.
+std::string KeysText(const SchemaSection& section, const std::string& inherited) {
+  constexpr size_t kMost = 8;
+  const std::string selected = section.selector[0] == '\0' ? inherited : "";
+  const std::vector<std::string> valid = ValidKeys(section, selected);
+  if (valid.size() <= kMost) return absl::StrCat("keys ", absl::StrJoin(valid, ", "));
+  return absl::StrCat("keys such as ", absl::StrJoin(valid.begin(), valid.begin() + kMost, ", "));
+}
+
 bool InRange(const SchemaKey& key, double value) {
   return (key.below_max ? value < key.max : value <= key.max) &&
          (key.above_min ? value > key.min : value >= key.min);
@@ -186,7 +204,8 @@ void SchemaChecker::CheckSection(const SchemaSection& section, const std::string
                                  const std::string& inherited, config::YamlNode* node) {
   if (node->kind != Kind::kMap) {
     problems_->Add(path, node->where,
-                   absl::StrCat(Called(path), ": wanted keys, found ", node->Describe()));
+                   absl::StrCat(Called(path), ": wanted ", KeysText(section, inherited), ", found ",
+                                node->Describe()));
     return;
   }
   const std::string selected = section.selector[0] == '\0' ? inherited : Selected(section, *node);
@@ -220,11 +239,7 @@ void SchemaChecker::UnknownKey(const SchemaSection& section, const std::string& 
                      selected, ", only for ", absl::StrJoin(Words(other->only), ", ")));
     return;
   }
-  std::vector<std::string> valid;
-  for (const SchemaKey& key : section.keys) {
-    const bool listed = std::find(valid.begin(), valid.end(), key.name) != valid.end();
-    if (Applies(key, selected) && !listed) valid.push_back(key.name);
-  }
+  const std::vector<std::string> valid = ValidKeys(section, selected);
   std::string hint = config::DidYouMean(entry.key, valid);
   if (hint.empty()) {
     for (const SchemaSection* elsewhere : AllSections(file_)) {
@@ -244,8 +259,10 @@ void SchemaChecker::FillIn(const SchemaKey& key, const std::string& path,
   if (key.fallback == nullptr) {
     // What each of the names means would be a page.
     const bool of_names = key.type == KeyType::kChoice;
+    const bool section = key.type == KeyType::kSection;
+    const std::string type = section ? KeysText(*key.Sub(), selected) : TypeText(key);
     problems_->Add(Join(path, key.name), node->where,
-                   absl::StrCat(Called(path), ": '", key.name, "' is missing (", TypeText(key), ")",
+                   absl::StrCat(Called(path), ": '", key.name, "' is missing (", type, ")",
                                 of_names ? "" : ": ", of_names ? "" : key.help));
     return;
   }

@@ -12,8 +12,11 @@
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/job_words.h"
 #include "coordinator/job/join_keys.h"
+#include "runtime/data/calendar.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/dates.h"
 #include "runtime/data/names.h"
+#include "runtime/data/number.h"
 #include "runtime/data/spec_check.h"
 
 namespace coxswain::job {
@@ -186,6 +189,21 @@ void ReadFeature(const JobReader& reader, const SectionView& view, const std::st
     if (feature->boundaries().empty()) reader.Error(path + ".boundaries", "wanted at least one");
     return;
   }
+  if (kind == "calendar") {
+    if (!feature->time_format().empty()) {
+      if (view.Given("time_unit")) {
+        reader.Error(path + ".time_unit", "only for numbers, and with time_format times are texts");
+      }
+      feature->clear_time_unit();
+    }
+    if (!data::IsTimeZone(feature->time_zone())) {
+      reader.Error(path + ".time_zone",
+                   absl::StrCat("wanted a zone that this machine knows, such as Europe/Berlin (the "
+                                "package tzdata has them), found '",
+                                feature->time_zone(), "'"));
+    }
+    return;
+  }
   if (kind != "categorical") return;
   const bool separated = view.Has("value_separator");
   const bool words = view.String("tokens") == "words";
@@ -262,8 +280,8 @@ void CheckCrossed(const JobReader& reader) {
         reader.Error(path, config::UnknownName("feature", member, names));
       } else if (std::find(names.begin(), names.end(), member) == names.end()) {
         reader.Error(path,
-                     absl::StrCat("feature '", member, "' is not a categorical or bucketized ",
-                                  "one with a single value"));
+                     absl::StrCat("feature '", member, "' is not a categorical, bucketized or ",
+                                  "calendar one with a single value"));
       }
     }
     if (feature.crossed_size() == 1) reader.Error(path, "wanted two features or more");
@@ -283,6 +301,39 @@ FeatureSpec* NewFeature(const JobReader& reader, const std::string& name) {
   return feature;
 }
 
+// Parts from a number or a date on.
+void ReadValues(const JobReader& reader, const SectionView& view, proto::SplitSpec* split) {
+  const auto read = [&](const char* key) {
+    double value = 0;
+    const std::string text = view.String(key);
+    if (!data::ParseNumber(text, &value) && !data::ParseDate(text, &value)) {
+      reader.Error(absl::StrCat("split.", key),
+                   absl::StrCat("wanted a number, or a date as in 2024-05-31 or "
+                                "2024-05-31T12:30:00Z, found '",
+                                text, "'"));
+    }
+    for (const char* other : {"validation", "test", "holdout_per", "holdout_last"}) {
+      if (!view.Given(other)) continue;
+      reader.Error(absl::StrCat("split.", key),
+                   absl::StrCat("give parts from values on, or ", other));
+      break;
+    }
+    if (!view.Has("by")) {
+      reader.Error(absl::StrCat("split.", key), "wanted by, the column of numbers or dates");
+    }
+    return value;
+  };
+  if (view.Has("validation_from")) split->set_validation_from(read("validation_from"));
+  if (view.Has("test_from")) split->set_test_from(read("test_from"));
+  if (split->has_test_from() && view.Has("test_path")) {
+    reader.Error("split.test_path", "give one of test_from and test_path");
+  }
+  if (split->has_validation_from() && split->has_test_from() &&
+      split->validation_from() >= split->test_from()) {
+    reader.Error("split.validation_from", "wanted one before test_from");
+  }
+}
+
 // Parts that go by the order of rows.
 void CheckOrder(const JobReader& reader, const SectionView& view, const proto::SplitSpec& split) {
   const bool last = split.holdout_last();
@@ -295,8 +346,11 @@ void CheckOrder(const JobReader& reader, const SectionView& view, const proto::S
     reader.Error("split.by",
                  absl::StrCat("a ", FormatOf(*reader.job).name, " data set has no columns"));
   }
-  if (!last && split.validation_fraction() == 0 && split.test_fraction() == 0) {
-    reader.Error("split.by", "give validation, test or holdout_last: there is nothing to be last");
+  if (!last && split.validation_fraction() == 0 && split.test_fraction() == 0 &&
+      !view.Has("validation_from") && !view.Has("test_from")) {
+    reader.Error("split.by",
+                 "give validation, test, validation_from, test_from or holdout_last: there is "
+                 "nothing to be last");
   }
 }
 
@@ -412,8 +466,8 @@ void ReadSplit(const JobReader& reader) {
   reader.Read("split", view, &read);
   if (!view.Has("holdout_per")) read.clear_holdout_min();
   if (!format.has_rows) {
-    for (const char* key : {"test", "holdout_per", "holdout_min", "by", "holdout_last",
-                            "holdout_validation", "test_path"}) {
+    for (const char* key : {"test", "holdout_per", "holdout_min", "by", "validation_from",
+                            "test_from", "holdout_last", "holdout_validation", "test_path"}) {
       if (!view.Given(key)) continue;
       reader.Error(absl::StrCat("split.", key),
                    absl::StrCat("of a ", format.name, " there is a validation part only"));
@@ -452,6 +506,7 @@ void ReadSplit(const JobReader& reader) {
   } else if (split->holdout_validation() && split->validation_fraction() > 0) {
     reader.Error("split.holdout_validation", "give one of validation and holdout_validation");
   }
+  ReadValues(reader, view, split);
   CheckOrder(reader, view, *split);
 }
 

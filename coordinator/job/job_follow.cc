@@ -5,6 +5,7 @@
 #include "coordinator/job/job_format.h"
 #include "coordinator/job/job_sections.h"
 #include "coordinator/job/model_kind.h"
+#include "runtime/data/made_features.h"
 #include "runtime/data/spec_check.h"
 
 namespace coxswain::job {
@@ -56,7 +57,7 @@ void CheckFeatures(const JobReader& reader) {
       reader.Error(path + ".keep_names",
                    "with dataset.follow names would be those of all rows, which are still to come; "
                    "wanted false");
-    } else if (data::LearnsVocabulary(feature, dataset) && feature.boundaries().empty()) {
+    } else if (data::LearnsVocabulary(feature, dataset) && !data::HasFixedValues(feature)) {
       reader.Error(path,
                    "with dataset.follow no vocabulary is learned, for which all rows would have to "
                    "be there; wanted id: hash or id: raw, hash_buckets, vocabulary or "

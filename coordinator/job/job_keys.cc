@@ -58,13 +58,15 @@ constexpr SchemaKey kFeatureKeys[] = {
     SchemaKey(kString, "name", nullptr,
               "ASCII letters, digits, `_` and `-`; the model and `tables` refer to the feature by "
               "this name; for columns with other names see `column`"),
-    SchemaKey(kChoice, "kind", nullptr,
-              "`numeric`: a number; `categorical`: one or more values of a set; `vector`: several "
-              "numbers; `history`: the other values of the same group; `crossed`: the combination "
-              "of several features' values; `bucketized`: the range that a number is in")
-        .Choices("numeric categorical vector history crossed bucketized"),
+    SchemaKey(
+        kChoice, "kind", nullptr,
+        "`numeric`: a number; `categorical`: one or more values of a set; `vector`: several "
+        "numbers; `history`: the other values of the same group; `crossed`: the combination "
+        "of several features' values; `bucketized`: the range that a number is in; `calendar`: "
+        "a part of a time, such as the hour")
+        .Choices("numeric categorical vector history crossed bucketized calendar"),
     SchemaKey(kString, "column", "=the feature's name", "the column that the feature is read from")
-        .Only("numeric categorical vector bucketized"),
+        .Only("numeric categorical vector bucketized calendar"),
     SchemaKey(kChoice, "normalization", "none",
               "`standard`: to mean 0 and standard deviation 1; `min_max`: to 0..1 (both computed "
               "from the training part; not for vectors); `log1p`: sign(x) log(1 + abs(x)); "
@@ -149,7 +151,8 @@ constexpr SchemaKey kFeatureKeys[] = {
         .Only("categorical"),
     Field<proto::FeatureSpec>(
         kStrings, "features", nullptr,
-        "the features to combine, two or more: single-valued categorical or bucketized ones")
+        "the features to combine, two or more: single-valued categorical, bucketized or calendar "
+        "ones")
         .Into("crossed")
         .Only("crossed"),
     Field<proto::FeatureSpec>(
@@ -157,6 +160,32 @@ constexpr SchemaKey kFeatureKeys[] = {
         "ascending numbers; n of them make n + 1 ranges, each including its lower boundary but not "
         "its upper one; an empty field is a value of its own")
         .Only("bucketized"),
+    Field<proto::FeatureSpec>(
+        kChoice, "part", nullptr,
+        "which part of the time: `hour`: 0 to 23; `weekday`: Monday to Sunday; `hour_of_week`: "
+        "Monday 0 to Sunday 23; `day`: of the month, 1 to 31; `month`: 1 to 12; an empty field is "
+        "a "
+        "value of its own")
+        .Into("calendar")
+        .Only("calendar")
+        .Choices("hour weekday hour_of_week day month"),
+    Field<proto::FeatureSpec>(
+        kChoice, "time_unit", "seconds",
+        "unit of times that are numbers, from 1970 on; dates as in `split.by` "
+        "need none")
+        .Only("calendar")
+        .Choices("seconds milliseconds microseconds nanoseconds"),
+    Field<proto::FeatureSpec>(
+        kString, "time_format", "",
+        "of texts that are no such dates, as in strptime: `\"%y%m%d%H\"` reads "
+        "14102100")
+        .Only("calendar"),
+    Field<proto::FeatureSpec>(
+        kString, "time_zone", "",
+        "the zone whose clocks and calendar are meant, such as "
+        "`Europe/Berlin`; without it UTC. Times in the files without a zone of "
+        "their own are UTC")
+        .Only("calendar"),
     Field<proto::FeatureSpec>(
         kString, "history_of", nullptr,
         "a categorical feature: the history is its values in all training rows of the same group, "
@@ -172,6 +201,11 @@ constexpr SchemaKey kFeatureKeys[] = {
         "a smaller number or date; an earlier value is included even if the row has the same value")
         .Only("history"),
     Field<proto::FeatureSpec>(
+        kBool, "only_positive", "false",
+        "the history has only values of rows whose label is above 0, such as clicks, and whose "
+        "weight is, where rows have weights; so have the items that evaluations take for known")
+        .Only("history"),
+    Field<proto::FeatureSpec>(
         kInt, "max_values", "0",
         "maximum number of values used: if there are more, a random sample is drawn, in training "
         "anew in each epoch; a history with `by` uses the last ones; 0: all")
@@ -182,7 +216,7 @@ constexpr SchemaKey kFeatureKeys[] = {
                               "embedding dimension; refused where the model has no embeddings of "
                               "the feature, but a weight for each value, or, as `din` and `sasrec` "
                               "of the history, those of another feature")
-        .Only("categorical history crossed bucketized")
+        .Only("categorical history crossed bucketized calendar")
         .Min(1)
         .Max(kMostWidth),
     Field<proto::FeatureSpec>(
@@ -203,7 +237,10 @@ constexpr SchemaKey kLabelKeys[] = {
         "with classes; any other label is an error with file and line, and it is an error if all "
         "labels are the same"),
     SchemaKey(kString, "positive", "",
-              "a comparison such as `\">= 4\"`: the label is 1 if it holds for the field, else 0"),
+              "a comparison such as `\">= 4\"`: the label is 1 if it holds for the field, else 0; "
+              "or `present`: it is 1 if the field is not empty"),
+    Field<proto::LabelSpec>(kReal, "missing_value", "",
+                            "the number that an empty field counts as; without it one is an error"),
     Field<proto::LabelSpec>(kStrings, "positive_values", "",
                             "the label is 1 if the field is one of these values, else 0"),
     Field<proto::LabelSpec>(
@@ -213,8 +250,14 @@ constexpr SchemaKey kLabelKeys[] = {
         kString, "weight", "",
         "the column with the rows' weights, numbers of at least 0; the loss of a batch is "
         "sum(weight * loss) / sum(weight), and all metrics are weighted, too; a row of weight 0 "
-        "has "
-        "no part in either, and its label may be any number"),
+        "has no part in either, and its label may be any number"),
+    Field<proto::LabelSpec>(kReal, "keep_negatives", "1",
+                            "with sigmoid_cross_entropy: the share of the rows of label 0 that is "
+                            "trained on, drawn anew "
+                            "in each epoch; predictions remain those of all rows, see "
+                            "[few positives](data.md#few-positives)")
+        .Above(0)
+        .Max(1),
 };
 constexpr SchemaSection kLabel = {"label", "", kLabelKeys};
 
@@ -227,6 +270,7 @@ constexpr SchemaKey kLabelsKeys[] = {
     Field<proto::LabelSpec>(kString, "column", nullptr,
                             "the column with the label, a number, as in `label`"),
     SchemaKey(kString, "positive", "", "as in `label`"),
+    Field<proto::LabelSpec>(kReal, "missing_value", "", "as in `label`"),
     Field<proto::LabelSpec>(kStrings, "positive_values", "", "as in `label`"),
     SchemaKey(
         kStrings, "classes", "",
@@ -275,6 +319,11 @@ constexpr SchemaKey kSplitKeys[] = {
         "a column of numbers or dates (2024-05-31, 2024-05-31T12:30:00Z): `test` takes the latest "
         "rows by this column, `validation` those before them; among equal values, the row that "
         "comes later in the files is the later one"),
+    SchemaKey(kString, "validation_from", "",
+              "with `by`, instead of `validation`: rows from this number or date on form the "
+              "validation part, up to those of `test_from`"),
+    SchemaKey(kString, "test_from", "",
+              "with `by`, instead of `test`: rows from this number or date on form the test part"),
     Field<proto::SplitSpec>(kBool, "holdout_last", "false",
                             "with `holdout_per` and `by`: hold out the latest row of each value "
                             "instead of a random one"),
@@ -515,7 +564,8 @@ constexpr SchemaKey kEvaluateKeys[] = {
         "lists features"),
     Key<&EvaluateSpec::slices>(
         "slices", "",
-        "single-valued features with a vocabulary, or bucketized ones: when training is over, and "
+        "single-valued features with a vocabulary, or bucketized or calendar ones: when training "
+        "is over, and "
         "by `coxswain eval`, the metrics are also computed of the examples with each value of "
         "these. See [metrics](metrics.md#slices). They are also inputs of the model, unless "
         "`model` lists features"),

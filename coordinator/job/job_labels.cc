@@ -14,6 +14,8 @@
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
+#include "runtime/data/negatives.h"
+#include "runtime/data/spec_check.h"
 #include "runtime/data/utf8.h"
 
 namespace coxswain::job {
@@ -23,6 +25,10 @@ using proto::FeatureSpec;
 
 void ReadPositive(const JobReader& reader, const std::string& path, const std::string& text,
                   proto::LabelSpec* label) {
+  if (text == data::kPresent) {
+    label->set_positive_comparison(data::kPresent);
+    return;
+  }
   for (const char* comparison : {">=", "<=", "==", "!=", ">", "<"}) {
     if (!absl::StartsWith(text, comparison)) continue;
     double threshold = 0;
@@ -31,8 +37,9 @@ void ReadPositive(const JobReader& reader, const std::string& path, const std::s
     label->set_positive_threshold(threshold);
     return;
   }
-  reader.Error(path + ".positive",
-               absl::StrCat("wanted a comparison such as '>= 4', found '", text, "'"));
+  reader.Error(
+      path + ".positive",
+      absl::StrCat("wanted a comparison such as '>= 4', or 'present', found '", text, "'"));
 }
 
 void CheckLabelSource(const JobReader& reader) {
@@ -63,6 +70,28 @@ void CheckLabelSource(const JobReader& reader) {
     reader.Error("label", "'column' is missing (string): the column with the label");
   } else if (!label.column().empty()) {
     CheckColumn(reader, "label.column", label.column());
+  }
+}
+
+// What a step computes of the rows that are left holds for all rows only of this loss.
+void CheckNegatives(const JobReader& reader, proto::LabelSpec* label) {
+  if (!data::LeavesOutNegatives(*label)) {
+    label->clear_keep_negatives();
+    return;
+  }
+  const LossSpec* const loss = reader.job->loss.get();
+  if (loss == nullptr || absl::string_view(KindOf(*loss).name) != "sigmoid_cross_entropy") {
+    reader.Error("label.keep_negatives",
+                 "only for labels 0 and 1 with the loss sigmoid_cross_entropy");
+  }
+  // A batch always keeps a row, which would move the share where that is most of what it keeps.
+  constexpr double kLeastRows = 10;
+  const auto rows = static_cast<double>(reader.job->train.batch_size);
+  const double left = rows * label->keep_negatives();
+  if (left < kLeastRows) {
+    reader.Error("label.keep_negatives",
+                 absl::StrCat("train.batch_size counts all rows, and of ", rows, " only ", left,
+                              " would be left; wanted at least ", kLeastRows));
   }
 }
 
@@ -299,6 +328,7 @@ void ReadLabel(const JobReader& reader) {
   const bool predicts_item = KindOf(model).predicts == Predicts::kItem;
   proto::LabelSpec* label = reader.job->dataset.mutable_label();
   reader.Read("label", view, label);
+  CheckNegatives(reader, label);
   if (!predicts_item && label->column().empty() && label->feature().empty()) {
     label->set_column(format.label_column);
   }
@@ -327,6 +357,8 @@ void ReadLabel(const JobReader& reader) {
     reader.Error("label.weight", "a loss of queries has no weights of rows");
   }
   SetLabelRange(*reader.job->loss, model.classes(), label);
+  // Of labels between 0 and 1 the odds would be others.
+  if (data::LeavesOutNegatives(*label)) label->set_whole(true);
   if (!label->feature().empty()) SetLabelBuckets(reader, label->feature());
 }
 

@@ -10,6 +10,7 @@
 #include "coordinator/job/metric_kind.h"
 #include "coordinator/job/model_features.h"
 #include "coordinator/job/model_kind.h"
+#include "runtime/data/made_features.h"
 
 namespace coxswain::job {
 namespace {
@@ -154,9 +155,10 @@ void AddDefaultMetrics(const JobReader& reader) {
 // Which part is evaluated, where the file does not say; false when it keeps none.
 bool CheckPart(const JobReader& reader, const SectionView& view, Part* part) {
   const proto::SplitSpec& split = reader.job->dataset.split();
-  const bool validation = split.validation_fraction() > 0 || split.holdout_validation();
-  const bool test =
-      split.test_fraction() > 0 || !split.holdout_per().empty() || split.test_paths_size() > 0;
+  const bool validation =
+      split.validation_fraction() > 0 || split.has_validation_from() || split.holdout_validation();
+  const bool test = split.test_fraction() > 0 || split.has_test_from() ||
+                    !split.holdout_per().empty() || split.test_paths_size() > 0;
   if (!view.Has("part")) *part = validation ? Part::kValidation : Part::kTest;
   const bool there = *part == Part::kTest ? test : validation;
   const bool wanted = reader.job->locations.count("evaluate") > 0;
@@ -198,7 +200,7 @@ void SetKnownItems(const JobReader& reader) {
   std::string column;
   const proto::FeatureSpec* user = UserOf(reader, &column);
   const bool good = user != nullptr && !column.empty() && !user->multi_valued() &&
-                    user->kind() == proto::FeatureSpec::CATEGORICAL && user->boundaries().empty();
+                    user->kind() == proto::FeatureSpec::CATEGORICAL && !data::HasFixedValues(*user);
   if (!good && (user == nullptr || user->history_of().empty())) {
     reader.Error(evaluate.group.empty() ? "evaluate" : "evaluate.group",
                  "to rank items, give evaluate.group, the feature that names the user: wanted a "

@@ -1,5 +1,7 @@
 #include "coordinator/model/labelled_model.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/job/loss_kind.h"
 #include "coordinator/model/model_parts.h"
@@ -13,7 +15,13 @@ bool SaysProbabilities(const job::JobSpec& job) {
 }
 
 Output LabelledModel::Train(FunctionBuilder& f, const ModelParts& parts) const {
-  const Output logits = Logits(f, parts);
+  Output logits = Logits(f, parts);
+  const double keep = parts.job().dataset.label().keep_negatives();
+  if (keep > 0 && keep < 1) {
+    // Among the rows that steps get the odds of a 1 are greater by the factor 1 / keep. With this
+    // the logits remain those of all rows, and so do predictions.
+    logits = f.Add(logits, f.Scalar(static_cast<float>(-std::log(keep))));
+  }
   const job::LossSpec& spec = *parts.job().loss;
   const bool queries = job::KindOf(spec).prediction == job::PredictionKind::kOrder;
   const Output labels = ModelParts::CountedLabels(f, parts.Label(f), parts.Weights(f));

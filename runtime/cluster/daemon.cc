@@ -231,8 +231,12 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
       if (hello.epoch() == 0) return gate_.CheckFree(env_->Monotonic());
       // It would not be used: the daemon stays free for one of its own version.
       if (!hello.version().empty() && hello.version() != kVersion) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "the coordinator runs version ", hello.version(), ", this daemon ", kVersion));
+        const std::string why = absl::StrCat("the coordinator runs version ", hello.version(),
+                                             ", this daemon ", kVersion);
+        // Once for each of them, however often they try.
+        const std::string told = absl::StrCat("coordinator ", hello.name(), " is refused: ", why);
+        if (std::exchange(told_refusal_, told) != told) LogWarning(told);
+        return absl::FailedPreconditionError(why);
       }
       const bool was_held = gate_.held();
       RenewByArrivals();  // a message of the holder may have arrived, but not been handled
@@ -242,7 +246,9 @@ absl::Status Daemon::Greet(Peer* peer, const proto::HelloRequest& hello, bool* f
         old->Close(absl::UnavailableError("a newer connection has taken over"));
       }
       coordinator_connection_ = peer->connection;
-      silent_ = false;
+      if (std::exchange(silent_, false) && !*fresh) {
+        LogInfo("coordinator ", gate_.holder(), " is heard again");
+      }
       if (*fresh) {
         ++session_;
         session_used_ = false;

@@ -180,8 +180,9 @@ class Daemon {
   std::unique_ptr<net::Listener> listener_;
   SessionGate gate_;
   trace::TraceRecorder trace_;
-  uint64_t watch_ = 0;   // counts: an older timer does nothing
-  bool silent_ = false;  // the lease ran out, and that was said
+  uint64_t watch_ = 0;        // counts: an older timer does nothing
+  bool silent_ = false;       // the lease ran out, and that was said
+  std::string told_refusal_;  // the last that was said of a coordinator of another version
   bool terminating_ = false;
   std::function<void()> let_go_;                           // null: it is not to end, or was let go
   std::weak_ptr<net::Connection> coordinator_connection_;  // of the last that was let in

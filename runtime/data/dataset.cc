@@ -13,6 +13,7 @@
 #include "runtime/data/dataset_keys.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/names.h"
+#include "runtime/data/negatives.h"
 #include "runtime/data/permutation.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/streamed_rows.h"
@@ -44,6 +45,7 @@ absl::Status Dataset::BuildText(const DatasetSpec& spec) {
   ASSIGN_OR_RETURN(Text text, ReadText(spec));
   order_.of_data = spec.seed();
   order_.shuffled = spec.shuffle();
+  if (LeavesOutNegatives(spec.label())) order_.keep_negatives = spec.label().keep_negatives();
   block_ = kTextBlock;
   fingerprint_ = HashPair(HashParts(spec, text.since_training),
                           HashPair(text.content_hash, text.tokens.size()));
@@ -85,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::WithoutRows(const DatasetSpec&
 absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
   order_.of_data = spec.seed();
   order_.shuffled = spec.shuffle();
+  if (LeavesOutNegatives(spec.label())) order_.keep_negatives = spec.label().keep_negatives();
   found_.trained = RowsToKeep(spec, table.chain);
   found_.since = CompareWithTraining(spec, table.chain);
   found_.bad = table.bad_rows;
@@ -259,7 +262,20 @@ void Dataset::Remember(const FeatureSpec& spec, const Feature& feature) {
   }
 }
 
+namespace {
+
+// Those of the rows that a history has.
+std::vector<uint32_t> RowsOfHistory(const DatasetSpec& spec, const Table& table,
+                                    std::vector<uint32_t> rows) {
+  if (!HasOnlyPositive(spec)) return rows;
+  std::erase_if(rows, [&table](uint32_t row) { return !IsPositive(table, row); });
+  return rows;
+}
+
+}  // namespace
+
 void Dataset::AddHistory(const DatasetSpec& spec, Table* table) {
+  const std::vector<uint32_t> training = RowsOfHistory(spec, *table, rows(Part::kTraining));
   for (int i = 0; i < spec.features_size(); ++i) {
     const FeatureSpec& feature = spec.features(i);
     if (!IsHistory(feature)) continue;
@@ -272,14 +288,12 @@ void Dataset::AddHistory(const DatasetSpec& spec, Table* table) {
     if (!feature.by().empty()) order = std::move(table->orders[feature.by()]);
     if (feature.width() > 0) {
       own_.training = std::make_unique<TargetColumn>(
-          feature.name(), HistoryWindows(key.ids, order, rows(Part::kTraining), feature.width()),
-          own);
+          feature.name(), HistoryWindows(key.ids, order, training, feature.width()), own);
     }
     std::vector<double> moments;
     if (queries_ != nullptr && !order.empty()) moments = LeastOfQueries(*queries_, rows_, order);
-    history_ =
-        std::make_unique<History>(std::move(key.ids), key.names.size(), own->ids(),
-                                  rows(Part::kTraining), std::move(order), std::move(moments));
+    history_ = std::make_unique<History>(std::move(key.ids), key.names.size(), own->ids(), training,
+                                         std::move(order), std::move(moments));
     std::unique_ptr<Column> column = std::make_unique<HistoryColumn>(
         feature.name(), history_.get(), own, feature.max_values(), static_cast<uint64_t>(i));
     if (own_.training != nullptr) {
@@ -306,7 +320,9 @@ void Dataset::AddKnownItems(const DatasetSpec& spec, const Table& table) {
     }
   }
   own_.known = std::make_unique<KnownColumn>(
-      kKnownColumn, std::make_unique<const History>(key.ids, key.names.size(), items->ids(), taken),
+      kKnownColumn,
+      std::make_unique<const History>(key.ids, key.names.size(), items->ids(),
+                                      RowsOfHistory(spec, table, std::move(taken))),
       spec.known_items().held_out() ? nullptr : &items->ids());
 }
 
@@ -436,6 +452,13 @@ absl::StatusOr<Batch> Dataset::Read(const Ticket& ticket, const Ticket* ahead) c
   return batch;
 }
 
+absl::Status Dataset::LeaveOutNegatives(const Ticket& ticket, Batch* batch) const {
+  if (order_.keep_negatives == 0 || ticket.part != Part::kTraining) return absl::OkStatus();
+  return data::LeaveOutNegatives(order_.keep_negatives,
+                                 StreamKey(order_.of_data, kNegativesStream, ticket), ticket.begin,
+                                 columns(ticket.part), batch);
+}
+
 const Dataset::Feature* Dataset::Find(const std::string& feature) const {
   const auto history = history_of_.find(feature);
   const auto found = features_.find(history == history_of_.end() ? feature : history->second);
@@ -520,7 +543,8 @@ LabelSummary Dataset::label_summary(Part part, const std::string& label) const {
   const NumericColumn *const column = labels_[at].labels, *const weights = labels_[at].weights;
   if (column == nullptr) return summary;
   for (const uint32_t row : rows(part)) {
-    if (weights == nullptr || weights->value(row) > 0) summary.Add(column->value(row));
+    const float weight = weights == nullptr ? 1 : weights->value(row);
+    if (weight > 0) summary.Add(column->value(row), weight);
   }
   return summary;
 }

@@ -129,6 +129,9 @@ class Dataset {
   // examples near the ticket's (GroupOf), so that those blocks are read ahead; null: with the
   // examples that follow. A ticket of another data set is ignored.
   absl::StatusOr<Batch> Read(const Ticket& ticket, const Ticket* ahead = nullptr) const;
+  // Takes out of such a batch, of a step of training, the rows that LabelSpec.keep_negatives leaves
+  // out in the ticket's epoch; nothing of other parts. Errors: none for a batch that was read so.
+  absl::Status LeaveOutNegatives(const Ticket& ticket, Batch* batch) const;
   // Tickets of one group need the same blocks of the files, and hardly any blocks of other groups,
   // so a task that has read one of them has read the others' rows. 0: the ticket has no group, like
   // all tickets of data in memory.
@@ -249,6 +252,7 @@ class Dataset {
     uint64_t of_data = 0;  // the seed of parts and samples, which all readers share
     bool own = false;      // each reader has its own order
     bool shuffled = false;
+    double keep_negatives = 0;
   };
 
   const std::vector<uint32_t>& rows(Part part) const { return rows_[static_cast<size_t>(part)]; }

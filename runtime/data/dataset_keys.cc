@@ -5,6 +5,7 @@
 #include "runtime/data/data_format.h"
 #include "runtime/data/hash.h"
 #include "runtime/data/learned.h"
+#include "runtime/data/time_split.h"
 
 namespace coxswain::data {
 
@@ -20,6 +21,8 @@ uint64_t HashSpec(DatasetSpec spec) {
   if (test_paths > 0) spec.mutable_split()->add_test_paths("yes");
   // Data that has more of them is an error: which rows there are does not depend on it.
   spec.clear_max_bad_rows();
+  // It takes rows out of batches that were read.
+  if (spec.has_label()) spec.mutable_label()->clear_keep_negatives();
   spec.clear_follow_end();  // which files are read is known by now
   for (proto::JoinSpec& join : *spec.mutable_joins()) join.clear_path();
   for (FeatureSpec& feature : *spec.mutable_features()) {
@@ -58,7 +61,7 @@ uint64_t HashParts(const DatasetSpec& spec, SinceTraining since) {
 
 bool PartsDependOnOthers(const proto::SplitSpec& split, bool is_text) {
   if (is_text) return split.validation_fraction() > 0;
-  return !split.by().empty() || !split.holdout_per().empty();
+  return (!split.by().empty() && !SplitsAtValues(split)) || !split.holdout_per().empty();
 }
 
 uint64_t HashNames(const DatasetSpec& spec) {

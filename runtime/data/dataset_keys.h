@@ -12,6 +12,7 @@ namespace coxswain::data {
 inline constexpr uint64_t kSampleStream = 3;
 inline constexpr uint64_t kShuffleStream = 4;
 inline constexpr uint64_t kGroupStream = 5;
+inline constexpr uint64_t kNegativesStream = 6;
 
 // The spec less what no batch depends on. Fields are written in the order of their numbers.
 uint64_t HashSpec(proto::DatasetSpec spec);

@@ -1,7 +1,6 @@
 // Directories and patterns; the files of one path; those of a data set.
 #include "runtime/data/file_list.h"
 
-#include <fnmatch.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/file_error.h"
+#include "runtime/data/name_pattern.h"
 #include "runtime/data/names.h"
 #include "runtime/data/remote_files.h"
 #include "runtime/data/utf8.h"
@@ -34,10 +34,7 @@ struct Listed {
 };
 
 // Of a file or a directory that counts.
-bool Counts(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return !name.empty() && name[0] != '.' && name[0] != '_';
-}
+bool Counts(const fs::path& path) { return !IsOthersName(path.filename().string()); }
 
 std::string NotRead(int64_t directories) {
   return absl::StrCat(directories, directories == 1 ? " directory is" : " directories are",
@@ -117,7 +114,7 @@ class Matcher {
     }
     if (error && !IsNothing(error)) return Cannot(directory, error);
     for (const std::string& name : names) {
-      if (fnmatch(parts_[part].c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+      if (!MatchesName(parts_[part], name)) continue;
       RETURN_IF_ERROR(Below(directory / name, part + 1));
     }
     return absl::OkStatus();

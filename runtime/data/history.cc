@@ -5,8 +5,19 @@
 
 #include "runtime/base/status.h"
 #include "runtime/data/permutation.h"
+#include "runtime/data/table.h"
 
 namespace coxswain::data {
+
+bool HasOnlyPositive(const proto::DatasetSpec& spec) {
+  return std::any_of(spec.features().begin(), spec.features().end(),
+                     [](const proto::FeatureSpec& feature) { return feature.only_positive(); });
+}
+
+bool IsPositive(const Table& table, size_t row) {
+  return (table.labels.empty() || table.labels[row] > 0) &&
+         (table.weights.empty() || table.weights[row] > 0);
+}
 
 History::History(std::vector<int32_t> group_of, int64_t groups, const IdArray& ids,
                  absl::Span<const uint32_t> training_rows, std::vector<double> order,

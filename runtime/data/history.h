@@ -10,10 +10,18 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "protos/dataset.pb.h"
 #include "runtime/data/batch.h"
 #include "runtime/data/columns.h"
 
 namespace coxswain::data {
+
+struct Table;  // table.h
+
+// Whether a history of the data set has only rows that say yes (FeatureSpec.only_positive).
+bool HasOnlyPositive(const proto::DatasetSpec& spec);
+// Whether a row says yes: by its label and its weight, as far as the table has them.
+bool IsPositive(const Table& table, size_t row);
 
 // Thread model: immutable.
 class History {

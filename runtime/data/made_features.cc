@@ -1,3 +1,5 @@
+// What features may be made of; ranges of numbers; combinations, whose parts come column by column
+// or row by row.
 #include "runtime/data/made_features.h"
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "runtime/base/status.h"
+#include "runtime/data/calendar.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 #include "runtime/data/spec_check.h"
@@ -53,13 +56,36 @@ absl::Status CheckBucketized(const FeatureSpec& feature) {
     return Invalid(feature, "wanted boundaries that ascend, found ", feature.boundaries(i),
                    " behind ", feature.boundaries(i - 1));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFixedValues(const FeatureSpec& feature) {
+  if (IsBucketized(feature) && IsCalendar(feature)) {
+    return Invalid(feature, "wanted boundaries, of a number, or a part of a time; found both");
+  }
+  RETURN_IF_ERROR(IsCalendar(feature) ? CheckCalendar(feature) : CheckBucketized(feature));
   if (feature.multi_valued() || feature.hash_buckets() != 0 || !feature.id().empty() ||
       !feature.vocabulary_file().empty() || feature.oov_buckets() != 0 ||
       feature.min_count() != 0 || feature.max_size() != 0 || IsCrossed(feature)) {
-    return Invalid(feature, "with boundaries its values are the ranges between them: it takes no ",
-                   "id, vocabulary, hash buckets or several values");
+    return Invalid(feature,
+                   IsCalendar(feature) ? "its values are the parts of a time"
+                                       : "its values are the ranges between boundaries",
+                   ": it takes no id, vocabulary, hash buckets or several values");
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> RangesOf(const FeatureSpec& feature) {
+  std::vector<std::string> ranges;
+  std::string low = "(-inf";
+  for (const double boundary : feature.boundaries()) {
+    const std::string high = NumberText(boundary);
+    ranges.push_back(absl::StrCat(low, ", ", high, ")"));
+    low = absl::StrCat("[", high);
+  }
+  ranges.push_back(absl::StrCat(low, ", inf)"));
+  ranges.push_back("");
+  return ranges;
 }
 
 absl::Status CheckCrossed(const DatasetSpec& spec, const FeatureSpec& feature) {
@@ -76,7 +102,8 @@ absl::Status CheckCrossed(const DatasetSpec& spec, const FeatureSpec& feature) {
     if (!seen.insert(name).second) return Invalid(feature, Quoted(name), " is crossed twice");
     if (member->kind() != FeatureSpec::CATEGORICAL || member->multi_valued() ||
         IsCrossed(*member)) {
-      return Invalid(feature, "wanted categorical or bucketized features of one value, found ",
+      return Invalid(feature,
+                     "wanted categorical, bucketized or calendar features of one value, found ",
                      Quoted(name));
     }
   }
@@ -147,29 +174,25 @@ class CrossedSink : public FieldSink {
 bool IsCrossed(const FeatureSpec& feature) { return feature.crossed_size() > 0; }
 bool IsBucketized(const FeatureSpec& feature) { return feature.boundaries_size() > 0; }
 
-std::vector<std::string> RangesOf(const FeatureSpec& feature) {
-  std::vector<std::string> ranges;
-  std::string low = "(-inf";
-  for (const double boundary : feature.boundaries()) {
-    const std::string high = NumberText(boundary);
-    ranges.push_back(absl::StrCat(low, ", ", high, ")"));
-    low = absl::StrCat("[", high);
-  }
-  ranges.push_back(absl::StrCat(low, ", inf)"));
-  ranges.push_back("");
-  return ranges;
+bool HasFixedValues(const FeatureSpec& feature) {
+  return IsBucketized(feature) || IsCalendar(feature);
+}
+
+std::vector<std::string> FixedValuesOf(const FeatureSpec& feature) {
+  return IsCalendar(feature) ? CalendarValuesOf(feature) : RangesOf(feature);
 }
 
 absl::Status CheckMadeFeatures(const DatasetSpec& spec) {
   for (const FeatureSpec& feature : spec.features()) {
-    if (IsBucketized(feature)) RETURN_IF_ERROR(CheckBucketized(feature));
+    if (HasFixedValues(feature)) RETURN_IF_ERROR(CheckFixedValues(feature));
     if (IsCrossed(feature)) RETURN_IF_ERROR(CheckCrossed(spec, feature));
   }
   return absl::OkStatus();
 }
 
-std::unique_ptr<FieldSink> NewRangeSink(const FeatureSpec& feature,
-                                        std::unique_ptr<FieldSink> sink) {
+std::unique_ptr<FieldSink> NewFixedValueSink(const FeatureSpec& feature,
+                                             std::unique_ptr<FieldSink> sink) {
+  if (IsCalendar(feature)) return NewCalendarSink(feature, std::move(sink));
   return std::make_unique<RangeSink>(feature, std::move(sink));
 }
 
@@ -184,7 +207,7 @@ std::vector<std::pair<std::string, std::unique_ptr<FieldSink>>> NewCrossedSinks(
     const FeatureSpec& member = *Member(spec, feature.crossed(i));
     std::unique_ptr<FieldSink> part =
         std::make_unique<CrossedSink>(crossing, static_cast<size_t>(i));
-    if (IsBucketized(member)) part = NewRangeSink(member, std::move(part));
+    if (HasFixedValues(member)) part = NewFixedValueSink(member, std::move(part));
     sinks.emplace_back(member.column(), std::move(part));
   }
   return sinks;

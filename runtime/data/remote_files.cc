@@ -1,8 +1,6 @@
 // The plugin's calls as C++; files of directories and patterns; ranges of a file.
 #include "runtime/data/remote_files.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "runtime/base/status.h"
 #include "runtime/data/arrow/arrow_file.h"
+#include "runtime/data/name_pattern.h"
 #include "runtime/data/store_calls.h"
 #include "runtime/env/remote_path.h"
 
@@ -78,9 +77,7 @@ absl::StatusOr<std::vector<std::string>> Matches(const std::string& pattern) {
       if (absl::IsNotFound(all.status())) continue;
       RETURN_IF_ERROR(all.status());
       for (const RemoteEntry& found : *all) {
-        // As in a file system: '*' is no name that begins with a dot.
-        const bool matches =
-            fnmatch(parts[i].c_str(), NameOf(found.address).c_str(), FNM_PERIOD) == 0;
+        const bool matches = MatchesName(parts[i], NameOf(found.address));
         if (matches && found.is_directory != last) further.push_back(found.address);
       }
     }
@@ -170,8 +167,7 @@ absl::StatusOr<std::optional<RemoteEntry>> FindRemote(const std::string& address
 absl::StatusOr<std::vector<RemoteEntry>> ListRemoteDirectory(const std::string& directory) {
   ASSIGN_OR_RETURN(std::vector<RemoteEntry> all, AskStore(directory, &CoxArrowApi::list_stored));
   std::erase_if(all, [](const RemoteEntry& found) {
-    const std::string name = NameOf(found.address);
-    return found.is_directory || name.empty() || name[0] == '.' || name[0] == '_';
+    return found.is_directory || IsOthersName(NameOf(found.address));
   });
   if (!all.empty()) return all;
   return absl::NotFoundError(absl::StrCat(

@@ -17,7 +17,7 @@ proto::DatasetSpec WithoutVocabularies(proto::DatasetSpec spec) {
   for (proto::FeatureSpec& feature : *spec.mutable_features()) {
     if (feature.kind() != proto::FeatureSpec::CATEGORICAL || IsHistory(feature)) continue;
     feature.clear_keep_names();
-    if (IsBucketized(feature) || !feature.id().empty()) continue;
+    if (HasFixedValues(feature) || !feature.id().empty()) continue;
     feature.clear_vocabulary();
     feature.clear_vocabulary_file();
     feature.clear_min_count();

@@ -13,6 +13,7 @@
 #include "runtime/data/list_label.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
+#include "runtime/data/spec_check.h"
 #include "runtime/data/utf8.h"
 
 namespace coxswain::data {
@@ -497,13 +498,18 @@ class LabelSink : public FieldSink {
       : spec_(spec),
         comparison_(spec.positive_comparison()),
         threshold_(spec.positive_threshold()),
+        present_(spec.positive_comparison() == kPresent),
         positive_(spec.positive_values().begin(), spec.positive_values().end()),
         labels_(labels),
         weights_(weights) {}
   bool Append(absl::string_view text) override {
+    const bool empty = absl::StripAsciiWhitespace(text).empty();
+    if (present_ || (empty && spec_.has_missing_value())) {
+      return empty ? AppendMissing() : AppendNumber(1);
+    }
     if (!positive_.empty()) {
       const bool positive = positive_.contains(text);
-      if (!positive && absl::StripAsciiWhitespace(text).empty()) return AppendMissing();
+      if (!positive && empty) return AppendMissing();
       labels_->push_back(positive ? 1.0f : 0.0f);
       return true;
     }
@@ -511,7 +517,7 @@ class LabelSink : public FieldSink {
     return ParseNumber(text, &number) && AppendNumber(number);
   }
   int64_t AppendFields(const FieldColumn& fields) override {
-    if (!positive_.empty()) return FieldSink::AppendFields(fields);
+    if (!positive_.empty() || TakesEmpty()) return FieldSink::AppendFields(fields);
     for (int64_t row = 0; row < fields.rows(); ++row) {
       double number = 0;
       if (!ParseNumber(fields[row], fields.limit(), &number) || !AppendNumber(number)) return row;
@@ -519,7 +525,7 @@ class LabelSink : public FieldSink {
     return -1;
   }
   int64_t AppendColumn(const ColumnValues& values) override {
-    if (!positive_.empty()) return FieldSink::AppendColumn(values);
+    if (!positive_.empty() || TakesEmpty()) return FieldSink::AppendColumn(values);
     for (int64_t row = 0; row < values.rows(); ++row) {
       const int64_t entry = values.Entry(values.Of(row).begin);
       double number = 0;
@@ -528,13 +534,20 @@ class LabelSink : public FieldSink {
     }
     return -1;
   }
-  // A missing label must not count as a negative one.
-  bool AppendMissing() override { return false; }
+  // A missing label must not count as a negative one, unless the spec says so.
+  bool AppendMissing() override {
+    if (present_) return AppendNumber(0);
+    return spec_.has_missing_value() && AppendNumber(spec_.missing_value());
+  }
   bool AppendBool(bool truth) override {
     return positive_.empty() ? Append(truth ? "1" : "0") : FieldSink::AppendBool(truth);
   }
   std::string Wanted() const override {
     if (!positive_.empty()) return "a label";
+    if (!comparison_.empty()) {
+      return absl::StrCat("a number, which label.positive compares (", comparison_, " ", threshold_,
+                          "); what a missing one counts as is label.missing_value");
+    }
     if (!spec_.bounded()) return kWantedNumber;
     return absl::StrCat("a label ", spec_.whole() ? "that is an integer " : "", "from ",
                         spec_.low(), " to ", spec_.high(), ", as the loss wants it (",
@@ -543,13 +556,15 @@ class LabelSink : public FieldSink {
   }
 
  private:
+  // Whether an empty field is no error.
+  bool TakesEmpty() const { return present_ || spec_.has_missing_value(); }
   bool AppendNumber(double number) {
     const bool counts = NextCounts();
     if (!FitsFloat(number)) {
       if (counts || !std::isfinite(number)) return false;
       number = 0;
     }
-    if (!comparison_.empty()) number = Positive(number) ? 1 : 0;
+    if (!comparison_.empty() && !present_) number = Positive(number) ? 1 : 0;
     labels_->push_back(static_cast<float>(number));
     return !counts || InRange(number);
   }
@@ -575,6 +590,7 @@ class LabelSink : public FieldSink {
   const proto::LabelSpec spec_;
   std::string comparison_;
   double threshold_;
+  bool present_;  // the label is whether the field is there
   absl::flat_hash_set<std::string> positive_;
   std::vector<float>* labels_;
   const std::vector<float>* weights_;

@@ -14,7 +14,9 @@
 #include "runtime/data/learned.h"
 #include "runtime/data/made_features.h"
 #include "runtime/data/names.h"
+#include "runtime/data/negatives.h"
 #include "runtime/data/stream/stream_options.h"
+#include "runtime/data/time_split.h"
 #include "runtime/data/utf8.h"
 
 namespace coxswain::data {
@@ -74,10 +76,10 @@ void FillDefaults(const DataFormat& format, DatasetSpec* spec) {
       feature.set_kind(FeatureSpec::CATEGORICAL);
       continue;
     }
-    if (IsBucketized(feature)) {
+    if (HasFixedValues(feature)) {
       feature.set_kind(FeatureSpec::CATEGORICAL);
-      const std::vector<std::string> ranges = RangesOf(feature);
-      *feature.mutable_vocabulary() = {ranges.begin(), ranges.end()};
+      const std::vector<std::string> values = FixedValuesOf(feature);
+      *feature.mutable_vocabulary() = {values.begin(), values.end()};
     }
     if (feature.column().empty()) feature.set_column(feature.name());
     if (feature.name().empty()) feature.set_name(feature.column());
@@ -262,6 +264,13 @@ absl::Status CheckHistory(const FeatureSpec& feature, const DatasetSpec& spec) {
   if (feature.max_values() < 0) {
     return InvalidFeature(feature, "wanted max_values >= 0, found ", feature.max_values());
   }
+  const proto::LabelSpec& label = spec.label();
+  if (feature.only_positive() &&
+      (spec.labels_size() > 0 || (label.column().empty() && label.weight().empty()))) {
+    return InvalidFeature(feature,
+                          "only_positive: wanted one label that is a column, or rows with ",
+                          "weights, which say what is positive");
+  }
   if (feature.width() == 0) return absl::OkStatus();
   if (feature.by().empty() || feature.width() < 0 || feature.width() > feature.max_values()) {
     return InvalidFeature(feature, "a history's width, of its windows, needs by and is at most ",
@@ -322,8 +331,17 @@ absl::Status CheckFeatures(const DatasetSpec& spec) {
 absl::Status CheckRange(const proto::LabelSpec& label) {
   const std::string& comparison = label.positive_comparison();
   if (!comparison.empty() && comparison != ">" && comparison != ">=" && comparison != "<" &&
-      comparison != "<=" && comparison != "==" && comparison != "!=") {
-    return Invalid("label: wanted a comparison >, >=, <, <=, == or !=, found ", Quoted(comparison));
+      comparison != "<=" && comparison != "==" && comparison != "!=" && comparison != kPresent) {
+    return Invalid("label: wanted a comparison >, >=, <, <=, == or !=, or present, found ",
+                   Quoted(comparison));
+  }
+  if (label.has_missing_value()) {
+    if (comparison == kPresent || label.positive_values_size() > 0 || !label.feature().empty()) {
+      return Invalid("label: missing_value is for labels that are numbers");
+    }
+    if (!std::isfinite(label.missing_value())) {
+      return Invalid("label: wanted a finite missing_value, found ", label.missing_value());
+    }
   }
   // Written so that NaN fails.
   if (label.bounded() && !(label.low() <= label.high())) {
@@ -429,6 +447,26 @@ absl::Status CheckJoins(const DatasetSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSplitAtValues(const proto::SplitSpec& split) {
+  if (split.by().empty()) {
+    return Invalid("split: validation_from and test_from need by, the column of their values");
+  }
+  if (split.validation_fraction() > 0 || split.test_fraction() > 0 || split.holdout_last() ||
+      !split.holdout_per().empty() || (split.has_test_from() && split.test_paths_size() > 0)) {
+    return Invalid("split: wanted parts from values on (validation_from, test_from), or shares, ",
+                   "groups or files; found both");
+  }
+  for (const double value : {split.validation_from(), split.test_from()}) {
+    if (!std::isfinite(value)) return Invalid("split: wanted a finite value, found ", value);
+  }
+  if (split.has_validation_from() && split.has_test_from() &&
+      split.validation_from() >= split.test_from()) {
+    return Invalid("split: wanted a validation_from below test_from, found ",
+                   split.validation_from(), " and ", split.test_from());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSplit(const proto::SplitSpec& split) {
   const double validation = split.validation_fraction();
   const double test = split.test_fraction();
@@ -453,8 +491,10 @@ absl::Status CheckSplit(const proto::SplitSpec& split) {
   if (split.holdout_validation() && validation > 0) {
     return Invalid("split: wanted validation_fraction or holdout_validation, found both");
   }
+  if (SplitsAtValues(split)) return CheckSplitAtValues(split);
   if (!split.by().empty() && !split.holdout_last() && !(validation > 0) && !(test > 0)) {
-    return Invalid("split: by needs a fraction or holdout_last: there is nothing to be last");
+    return Invalid("split: by needs a fraction, a value or holdout_last: there is nothing to be ",
+                   "last");
   }
   return absl::OkStatus();
 }
@@ -575,6 +615,7 @@ absl::StatusOr<DatasetSpec> CheckSpec(DatasetSpec spec) {
   RETURN_IF_ERROR(CheckLearned(spec));
   RETURN_IF_ERROR(CheckFollowed(spec));
   RETURN_IF_ERROR(CheckBadRows(spec));
+  RETURN_IF_ERROR(CheckNegatives(spec));
   RETURN_IF_ERROR(CheckStreamOptions(spec.stream()));
   return spec;
 }

@@ -193,7 +193,7 @@ absl::Status BindColumns(const DatasetSpec& spec, const KnownVocabularies& known
     }
     std::unique_ptr<FieldSink> sink =
         format.has_rows() ? NewFeatureSink(feature, columns) : NewWordSink(columns);
-    if (IsBucketized(feature)) sink = NewRangeSink(feature, std::move(sink));
+    if (HasFixedValues(feature)) sink = NewFixedValueSink(feature, std::move(sink));
     if (!feature.tokens().empty()) sink = NewWordsSink(std::move(sink));
     if (!IsCrossed(feature)) {
       bind(feature.column(), std::move(sink));

@@ -7,10 +7,23 @@
 
 namespace coxswain::data {
 
+bool SplitsAtValues(const proto::SplitSpec& split) {
+  return split.has_validation_from() || split.has_test_from();
+}
+
 std::vector<Part> SplitByValue(const proto::SplitSpec& split, int64_t rows, const RowOrder& order,
                                std::vector<Part> held_out) {
   std::vector<Part> parts = std::move(held_out);
   parts.resize(static_cast<size_t>(rows), Part::kTraining);
+  if (SplitsAtValues(split)) {
+    for (size_t row = 0; row < parts.size(); ++row) {
+      const bool test = split.has_test_from() && order.by[row] >= split.test_from();
+      const bool validation =
+          split.has_validation_from() && order.by[row] >= split.validation_from();
+      parts[row] = test ? Part::kTest : validation ? Part::kValidation : Part::kTraining;
+    }
+    return parts;
+  }
   std::vector<uint32_t> left;
   left.reserve(parts.size());
   for (size_t row = 0; row < parts.size(); ++row) {

@@ -1,7 +1,12 @@
 #include "runtime/data/trained_rows.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "runtime/data/names.h"
+#include "runtime/data/time_split.h"
 
 namespace coxswain::data {
 
@@ -17,6 +22,17 @@ proto::TrainedRows RowsToKeep(const DatasetSpec& spec, const RowChain& rows) {
   return kept;
 }
 
+namespace {
+
+// Rows of a split at values are training rows below this one.
+double HeldOutFrom(const proto::SplitSpec& split) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  return std::min(split.has_validation_from() ? split.validation_from() : kNone,
+                  split.has_test_from() ? split.test_from() : kNone);
+}
+
+}  // namespace
+
 std::string DrawChange(const DatasetSpec& spec) {
   const proto::SplitSpec &was = spec.trained().split(), &is = spec.split();
   const auto change = [](absl::string_view key, const auto& then, const auto& now) {
@@ -27,6 +43,12 @@ std::string DrawChange(const DatasetSpec& spec) {
   }
   if (was.test_fraction() != is.test_fraction()) {
     return change("split.test", was.test_fraction(), is.test_fraction());
+  }
+  // What was trained on came before: a later value holds nothing of it out.
+  if (HeldOutFrom(is) < HeldOutFrom(was) || SplitsAtValues(is) != SplitsAtValues(was)) {
+    return change("the least of split.validation_from and test_from",
+                  absl::StrFormat("%.15g", HeldOutFrom(was)),
+                  absl::StrFormat("%.15g", HeldOutFrom(is)));
   }
   if (was.holdout_per() != is.holdout_per()) {
     return change("split.holdout_per", Quoted(was.holdout_per()), Quoted(is.holdout_per()));

@@ -14,6 +14,7 @@
 #include "runtime/base/status.h"
 #include "runtime/data/formats/format_list.h"
 #include "runtime/data/libsvm_reader.h"
+#include "runtime/data/made_features.h"
 #include "runtime/data/names.h"
 #include "runtime/data/number.h"
 #include "runtime/data/table_rows.h"
@@ -87,7 +88,7 @@ FfmRows::Takes FfmRows::WhatTakes(const DatasetSpec& spec, const TableRows::Bind
   if (binding.column == kLabel) return Takes::kLabel;
   if (binding.sink->TakesLists()) return Takes::kPairs;
   const auto is_number = [&](const FeatureSpec& feature) {
-    const bool number = feature.kind() != FeatureSpec::CATEGORICAL || feature.boundaries_size() > 0;
+    const bool number = feature.kind() != FeatureSpec::CATEGORICAL || HasFixedValues(feature);
     const auto& columns = feature.columns();
     return feature.by() == binding.column ||
            (number && (feature.column() == binding.column ||

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
+#include "runtime/data/name_pattern.h"
 #include "runtime/data/stream/file_identity.h"
 
 namespace coxswain::data {
@@ -23,8 +24,7 @@ bool HasWholeName(const std::string& path, absl::string_view wanted) {
   const auto ends = [&](const char* suffix) {
     return absl::EndsWith(name, suffix) && !absl::EndsWith(wanted, suffix);
   };
-  return !name.empty() && name[0] != '.' && name[0] != '_' &&
-         std::none_of(std::begin(kUnfinished), std::end(kUnfinished), ends);
+  return !IsOthersName(name) && std::none_of(std::begin(kUnfinished), std::end(kUnfinished), ends);
 }
 
 const char kWholeFilesHint[] =

@@ -22,10 +22,11 @@ struct GroupTarget {
   std::string group_by;
   std::string by;         // a group's values are in the order of this column; empty: they ascend
   bool held_out = false;  // values of all rows; else of the training part's
+  bool only_positive = false;  // of them those that say yes, see FeatureSpec.only_positive
 
   friend bool operator==(const GroupTarget& a, const GroupTarget& b) {
     return a.feature == b.feature && a.group_by == b.group_by && a.by == b.by &&
-           a.held_out == b.held_out;
+           a.held_out == b.held_out && a.only_positive == b.only_positive;
   }
 };
 

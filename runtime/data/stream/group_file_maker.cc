@@ -14,6 +14,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/history.h"
 #include "runtime/data/made_features.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/external_sort.h"
@@ -70,7 +71,7 @@ proto::DatasetSpec SpecOfTarget(const StreamedSpec& data, const GroupTarget& tar
   spec.mutable_split()->clear_holdout_per();
   spec.mutable_split()->clear_holdout_validation();
   if (!data.cuts.any()) spec.mutable_split()->clear_by();
-  spec.clear_label();
+  if (!target.only_positive) spec.clear_label();
   spec.clear_labels();
   // A group's column and its order are bound for what needs them.
   spec.mutable_known_items()->set_group_by(target.group_by);
@@ -200,7 +201,8 @@ absl::Status Maker::AddBlock(const proto::IndexedBlock& block, const Table& tabl
       RETURN_IF_ERROR(AddExample());
       part_ = parts.Of(row);
     }
-    if (part_ == Part::kTraining || target_.held_out) record.value = ids[at];
+    const bool taken = part_ == Part::kTraining || target_.held_out;
+    if (taken && (!target_.only_positive || IsPositive(table, at))) record.value = ids[at];
     record.order = orders != nullptr ? OrderedBits(orders[at])
                                      : static_cast<uint64_t>(std::max<int64_t>(0, record.value));
     example_.push_back(record);

@@ -25,7 +25,8 @@ uint64_t KeyOf(const StreamedSpec& data, const GroupTarget& target) {
   for (const uint64_t number :
        {data.index->content_hash(), static_cast<uint64_t>(data.index->own_rows()),
         static_cast<uint64_t>(data.index->rows()), static_cast<uint64_t>(target.feature),
-        HashText(target.group_by), HashText(target.by), uint64_t{target.held_out}}) {
+        HashText(target.group_by), HashText(target.by), uint64_t{target.held_out},
+        uint64_t{target.only_positive}}) {
     key = HashPair(key, number);
   }
   return key;

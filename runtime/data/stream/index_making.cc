@@ -1,4 +1,5 @@
 #include "runtime/data/stream/index_making.h"
+#include "runtime/data/time_split.h"
 
 #include <memory>
 #include <string>
@@ -36,10 +37,21 @@ absl::StatusOr<std::unique_ptr<const HeldOutRows>> FindHeldOut(const DatasetSpec
   return search.Finish(RowsThatKeepParts(draft.since_training(), read_spec));
 }
 
+// The first row counts: all that have the value are behind the cut.
+proto::TimeCuts CutsAtValues(const proto::SplitSpec& split) {
+  proto::TimeCuts cuts;
+  if (split.has_validation_from()) {
+    cuts.mutable_all()->mutable_validation()->set_value(split.validation_from());
+  }
+  if (split.has_test_from()) cuts.mutable_all()->mutable_test()->set_value(split.test_from());
+  return cuts;
+}
+
 absl::StatusOr<proto::TimeCuts> FindCuts(const DatasetSpec& spec, const IndexOptions& options,
                                          const ReadRows& read, const HeldOutRows* held_out) {
   proto::TimeCuts none;
   const auto& split = spec.split();
+  if (SplitsAtValues(split)) return CutsAtValues(split);
   if (held_out != nullptr && !(split.validation_fraction() > 0 || split.test_fraction() > 0)) {
     none.set_kept_rows(held_out->kept_rows());
     none.mutable_all();

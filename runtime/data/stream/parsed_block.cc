@@ -12,6 +12,7 @@
 #include "runtime/data/arrow/open_arrow_files.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/history.h"
 #include "runtime/data/input_file.h"
 #include "runtime/data/learned.h"
 #include "runtime/data/spec_check.h"
@@ -294,11 +295,13 @@ void FindTargets(StreamedSpec* data) {
   const proto::DatasetSpec& spec = data->spec;
   for (const proto::FeatureSpec& feature : spec.features()) {
     if (!IsHistory(feature)) continue;
-    data->history = {NumberOf(spec, feature.history_of()), feature.group_by(), feature.by(), false};
+    data->history = {NumberOf(spec, feature.history_of()), feature.group_by(), feature.by(), false,
+                     feature.only_positive()};
   }
   if (!spec.has_known_items()) return;
   const proto::KnownItems& known = spec.known_items();
-  data->known = {NumberOf(spec, known.item()), known.group_by(), "", known.held_out()};
+  data->known = {NumberOf(spec, known.item()), known.group_by(), "", known.held_out(),
+                 HasOnlyPositive(spec)};
 }
 
 proto::DatasetSpec SpecOfBlocks(const StreamedSpec& data) {

@@ -30,6 +30,8 @@ dataset:
 features:
   - {name: user, kind: categorical, column: userId}
   - {name: age, kind: bucketized, column: user_age, boundaries: [18, 35.5]}
+  - {name: hour, kind: calendar, column: timestamp, part: hour_of_week, time_zone: UTC}
+  - {name: month, kind: calendar, column: day, part: month, time_format: "%d.%m.%y"}
   - {name: genres, kind: categorical, value_separator: "|"}
   - {name: sex, kind: categorical, column: user_sex}
   - {name: sex_x_age, kind: crossed, features: [sex, age], hash_buckets: 100, dim: 4}
@@ -60,6 +62,12 @@ TEST_CASE("the keys of raw files, joins, weights, order and made features become
   CHECK(data.label().weight() == "importance");
   CHECK(data.split().by() == "timestamp");
   CHECK(job.FindFeature("age")->boundaries_size() == 2);
+  CHECK(job.FindFeature("hour")->calendar() == "hour_of_week");
+  CHECK(job.FindFeature("hour")->time_unit() == "seconds");
+  CHECK(job.FindFeature("hour")->time_zone() == "UTC");
+  CHECK(job.FindFeature("hour")->column() == "timestamp");
+  CHECK(job.FindFeature("month")->time_format() == "%d.%m.%y");
+  CHECK(job.FindFeature("month")->time_unit().empty());
   CHECK(job.FindFeature("age")->kind() == proto::FeatureSpec::CATEGORICAL);
   CHECK(job.FindFeature("sex_x_age")->crossed_size() == 2);
   CHECK(job.FindFeature("sex_x_age")->hash_buckets() == 100);
@@ -82,12 +90,20 @@ TEST_CASE("what these keys contradict is told by the key") {
        "split.holdout_last: wanted holdout_per, and by, which says what is last"},
       {"features.age.boundaries=[2, 1]", "features.age.boundaries: wanted numbers that ascend"},
       {"features.age.boundaries=[]", "features.age.boundaries: wanted at least one"},
+      {"features.month.time_unit=seconds",
+       "features.month.time_unit: only for numbers, and with time_format times are texts"},
+      {"features.hour.time_zone=Middle/Earth",
+       "features.hour.time_zone: wanted a zone that this machine knows, such as Europe/Berlin (the "
+       "package tzdata has them), found 'Middle/Earth'"},
+      {"features.hour.part=",
+       "features.hour: 'part' is missing (one of hour, weekday, "
+       "hour_of_week, day, month)"},
       {"features.sex_x_age.features=[sex, aeg]",
        "features.sex_x_age.features: unknown feature 'aeg'; did you mean 'age'? there is: user, "
-       "age, sex"},
+       "age, hour, month, sex"},
       {"features.sex_x_age.features=[sex, genres]",
-       "features.sex_x_age.features: feature 'genres' is not a categorical or bucketized one with "
-       "a single value"},
+       "features.sex_x_age.features: feature 'genres' is not a categorical, bucketized or "
+       "calendar one with a single value"},
       {"features.sex_x_age.features=[sex, sex]",
        "features.sex_x_age.features: feature 'sex' is there twice"},
       {"features.sex_x_age.features=[sex]",
@@ -99,13 +115,13 @@ TEST_CASE("what these keys contradict is told by the key") {
     CHECK(absl::EndsWith(error, message));
   }
   CHECK(absl::EndsWith(ErrorOf(kRatings, {"split.validation=", "split.test="}),
-                       "split.by: give validation, test or holdout_last: there is nothing to be "
-                       "last"));
+                       "split.by: give validation, test, validation_from, test_from or "
+                       "holdout_last: there is nothing to be last"));
 }
 
 TEST_CASE("columns that neither the file nor a joined table has are told before training") {
   const DataFiles files;
-  files.Write("ratings.csv", "a\nb\nuserId,movieId,rating,importance,timestamp\n");
+  files.Write("ratings.csv", "a\nb\nuserId,movieId,rating,importance,timestamp,day\n");
   files.Write("users.csv", "id,age,sex\n");
   files.Write("movies.csv", "");
   const std::string movies = files.Write("movies.csv", "1::x::y\n");

@@ -143,7 +143,7 @@ TEST_CASE("an unknown key is told with its place, the nearest key and all valid 
         "ema");
   CHECK(Changed(kTable, "label: {column: stars}", "label: {column: stars, epochs: 3}") ==
         "job.yaml:6:24: unknown key 'epochs' in label; there is one in train; valid keys: column, "
-        "positive, positive_values, feature, weight");
+        "positive, missing_value, positive_values, feature, weight, keep_negatives");
   CHECK(Changed(kTable, "label:", "zzz: 1\nlabel:") ==
         "job.yaml:6:1: unknown key 'zzz' in the file; valid keys: name, dataset, features, label, "
         "labels, "
@@ -157,7 +157,7 @@ TEST_CASE("a key of another kind is told, with the kinds that it is for") {
         "logistic_regression");
   CHECK(Changed(kTable, "kind: numeric", "kind: numeric, dim: 3") ==
         "job.yaml:5:32: key 'dim' in features.age is not for kind numeric, only for categorical, "
-        "history, crossed, bucketized");
+        "history, crossed, bucketized, calendar");
   CHECK(Changed(kTable, "path: a.csv", "path: a.csv, zero_based: true") ==
         "job.yaml:1:24: key 'zero_based' in dataset is not for format csv, only for libsvm");
 }
@@ -183,7 +183,10 @@ TEST_CASE("a wrong type tells what was wanted and what was found") {
   CHECK(Changed(kTower, "path: packages.csv", "path: [a, [b]]") ==
         "job.yaml:2:13: dataset.path.1: wanted string; found a list");
   CHECK(Changed(kTower, "{holdout_per: user}", "user") ==
-        "job.yaml:10:8: split: wanted keys, found the text 'user'");
+        "job.yaml:10:8: split: wanted keys such as validation, test, holdout_per, holdout_min, by, "
+        "validation_from, test_from, holdout_last, found the text 'user'");
+  CHECK(Changed(kTower, "user: {features: [history]}", "user: history") ==
+        "job.yaml:13:9: model.user: wanted keys features, hidden, found the text 'history'");
   CHECK(Changed(kTower, "kind: two_tower", "kind: two_towers") ==
         "job.yaml:12:9: model.kind: wanted one of two_tower, matrix_factorization, wide_deep, mlp, "
         "logistic_regression, dlrm, deepfm, word2vec, linear_regression, dcn_v2, din, "
@@ -230,10 +233,16 @@ TEST_CASE("a missing key tells where, its type and what it is for") {
         "job.yaml:1:1: label: 'column' is missing (string): the column with the label");
   CHECK(
       ErrorOf("train: {epochs: 3}\n") ==
-      "job.yaml:1:1: the file: 'dataset' is missing (keys): the data files, their format, and how "
-      "they are read\n"
-      "job.yaml:1:1: the file: 'model' is missing (keys): the model to train");
-  CHECK(ErrorOf("") == "job.yaml:1:1: the file: wanted keys, found nothing");
+      "job.yaml:1:1: the file: 'dataset' is missing (keys such as format, path, query, "
+      "max_bad_rows, streaming, memory, shuffle_window, block_bytes): the data files, their "
+      "format, "
+      "and how they are read\n"
+      "job.yaml:1:1: the file: 'model' is missing (keys such as kind, user, item, dim, normalize, "
+      "activation, layer_norm, dropout): the model to train");
+  CHECK(
+      ErrorOf("") ==
+      "job.yaml:1:1: the file: wanted keys such as name, dataset, features, label, labels, split, "
+      "model, loss, found nothing");
 }
 
 TEST_CASE("a missing kind is told with the names of all kinds, and not with what each of them is") {
@@ -511,7 +520,8 @@ TEST_CASE("keys of a model on columns that contradict each other are errors") {
        {"evaluate.every_epochs=2", "evaluate: split keeps no rows for validation or test"},
        {"train.early_stopping={patience: 1}",
         "train.early_stopping: there is no evaluation; split keeps no rows for one"},
-       {"label.positive=3", "label.positive: wanted a comparison such as '>= 4', found '3'"},
+       {"label.positive=3",
+        "label.positive: wanted a comparison such as '>= 4', or 'present', found '3'"},
        {"label.feature=film", "label.feature: only for two_tower, and for models with classes"},
 
        {"dataset.header=true",

@@ -1,8 +1,10 @@
 // Labels that the loss cannot use, and text that is none: the file and line.
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/data/spec_check.h"
 #include "runtime/data/utf8.h"
 #include "tests/testing/data_files.h"
 #include "tests/testing/data_specs.h"
@@ -39,6 +41,62 @@ TEST_CASE("labels: one outside of the loss's range is an error with file and lin
   spec.mutable_label()->set_positive_comparison(">");
   Bound(&spec, 0, 1, false);
   MustLoad(spec);
+}
+
+TEST_CASE("labels: a field that is there is 1 where its presence is the label, and else 0") {
+  const DataFiles files;
+  auto spec = CsvSpec(files.Write("a.csv", "x,y\n1,17:30\n2,\n3, \n4,0\n5,n/a\n"));
+  spec.mutable_csv()->add_missing_values("n/a");
+  AddNumeric(&spec, "x");
+  spec.mutable_label()->set_column("y");
+  spec.mutable_label()->set_positive_comparison(kPresent);
+  Bound(&spec, 0, 1, false);
+  const auto data = MustLoad(spec);
+  CHECK(Values<float>(*data, AllOf(*data, Part::kTraining), "label") ==
+        std::vector<float>{1, 0, 0, 1, 0});
+}
+
+TEST_CASE("labels: of joined rows those without a match have no label, which may count as 0") {
+  const DataFiles files;
+  auto spec = CsvSpec(files.Write("a.csv", "x,id\n1,a\n2,b\n3,c\n"));
+  proto::JoinSpec* const join = spec.add_joins();
+  join->set_path(files.Write("clicks.csv", "id,at,bought\na,17:30,1\nc,,\n"));
+  join->set_left_on("id");
+  join->mutable_csv()->set_header(true);
+  AddNumeric(&spec, "x");
+  spec.mutable_label()->set_column("at");
+  spec.mutable_label()->set_positive_comparison(kPresent);
+  const auto labels = [&] {
+    const auto data = MustLoad(spec);
+    return Values<float>(*data, AllOf(*data, Part::kTraining), "label");
+  };
+  CHECK(labels() == std::vector<float>{1, 0, 0});
+  spec.mutable_label()->set_column("bought");
+  spec.mutable_label()->clear_positive_comparison();
+  CHECK_THAT(LoadError(spec), Contains("a.csv:3"));
+  spec.mutable_label()->set_missing_value(0);
+  CHECK(labels() == std::vector<float>{1, 0, 0});
+  // It is compared as any other number is.
+  spec.mutable_label()->set_positive_comparison("<");
+  spec.mutable_label()->set_positive_threshold(0.5);
+  CHECK(labels() == std::vector<float>{0, 1, 1});
+}
+
+TEST_CASE("labels: an empty one that is to be compared is told what to do about it") {
+  const DataFiles files;
+  auto spec = CsvSpec(files.Write("a.csv", "x,y\n1,31\n2,\n"));
+  AddNumeric(&spec, "x");
+  spec.mutable_label()->set_column("y");
+  spec.mutable_label()->set_positive_comparison(">");
+  spec.mutable_label()->set_positive_threshold(30);
+  Bound(&spec, 0, 1, false);
+  CHECK_THAT(
+      LoadError(spec),
+      EndsWith("a.csv:3:3: field 2 (\"y\"): wanted a number, which label.positive compares (> "
+               "30); what a missing one counts as is label.missing_value, found \"\""));
+  spec.mutable_label()->set_positive_comparison(kPresent);
+  spec.mutable_label()->set_missing_value(0);
+  CHECK_THAT(LoadError(spec), Contains("missing_value is for labels that are numbers"));
 }
 
 TEST_CASE("labels: libsvm's -1 and 1 are told to a loss that wants 0 and 1") {

@@ -150,7 +150,7 @@ TEST_CASE("made features: what cannot be made is refused") {
   };
   auto bad = spec();
   AddCrossed(&bad, "m", {"a", "x"});
-  CHECK_THAT(LoadError(bad), Contains("wanted categorical or bucketized features"));
+  CHECK_THAT(LoadError(bad), Contains("wanted categorical, bucketized or calendar features"));
   bad = spec();
   AddCrossed(&bad, "m", {"a", "c"});
   CHECK_THAT(LoadError(bad), Contains("wanted a feature, found \"c\""));
@@ -169,7 +169,7 @@ TEST_CASE("made features: what cannot be made is refused") {
   CHECK_THAT(LoadError(bad), Contains("boundaries that ascend"));
   bad = spec();
   AddRanges(&bad, "r", {1, 2})->set_hash_buckets(5);
-  CHECK_THAT(LoadError(bad), Contains("with boundaries its values are the ranges"));
+  CHECK_THAT(LoadError(bad), Contains("its values are the ranges between boundaries"));
 }
 
 }  // namespace

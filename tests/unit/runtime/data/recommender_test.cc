@@ -70,6 +70,38 @@ TEST_CASE("history: the group's other values, without the row's own") {
 }
 
 TEST_CASE(
+    "history: with only_positive it has the values of rows that say yes, by label or weight") {
+  DataFiles files;
+  auto spec = CsvSpec(files.Write(
+      "a.csv", "user,item,y,w,t\nu,a,1,1,1\nu,b,0,1,2\nu,c,1,0,3\nu,d,1,1,4\nv,a,0,1,5\n"));
+  AddCategorical(&spec, "item");
+  FeatureSpec* const history = AddCategorical(&spec, "history");
+  history->set_history_of("item");
+  history->set_group_by("user");
+  history->set_only_positive(true);
+  spec.mutable_label()->set_column("y");
+  const auto lists = [&] {
+    const auto data = MustLoad(spec);
+    const Ticket all = AllOf(*data, kTraining);
+    return std::pair(Values<int64_t>(*data, all, "history.values"),
+                     Values<int32_t>(*data, all, "history.offsets"));
+  };
+  // The vocabulary has the values of all rows: a, b, c, d.
+  CHECK(lists() == std::pair(Ids{2, 3, 0, 2, 3, 0, 3, 0, 2}, Offsets{0, 2, 5, 7, 9, 9}));
+  spec.mutable_label()->set_weight("w");  // c has none
+  CHECK(lists() == std::pair(Ids{3, 0, 3, 0, 3, 0}, Offsets{0, 1, 3, 5, 6, 6}));
+  history->set_by("t");
+  CHECK(lists() == std::pair(Ids{0, 0, 0}, Offsets{0, 0, 1, 2, 3, 3}));
+  // Where the label is the item itself, weights say which rows count.
+  history->clear_by();
+  spec.mutable_label()->clear_column();
+  spec.mutable_label()->set_feature("item");
+  CHECK(lists() == std::pair(Ids{1, 3, 0, 3, 0, 1, 3, 0, 1}, Offsets{0, 2, 4, 7, 9, 9}));
+  spec.mutable_label()->clear_weight();
+  CHECK_THAT(LoadError(spec), Catch::Matchers::Contains("only_positive: wanted one label"));
+}
+
+TEST_CASE(
     "history: held-out rows are in nobody's history and see all that is known of their group") {
   DataFiles files;
   auto spec = PlaysSpec(files.Write("a.csv", Plays(200)), 8);

@@ -244,6 +244,28 @@ TEST_CASE("row reader: what a csv job says of its files holds for rows that are 
   CHECK(alone.ReadCells(Texts{"work", "age"}, Rows{Texts{"c", "29"}}).ok());
 }
 
+TEST_CASE("row reader: a part of a time is asked for as a number or a date") {
+  const DataFiles files;
+  auto spec = CsvSpec(files.Write("train.csv", "t,label\n1717158600,1\n2024-06-03,0\n,1\n"));
+  AddCategorical(&spec, "t")->set_calendar("hour");
+  spec = Learned(spec, files);
+  auto as_test = spec;
+  as_test.mutable_split()->add_test_paths(
+      files.Write("test.csv", "t,label\n1717158600,0\n2024-05-31T14:30:00+02:00,0\n,1\n"));
+  const auto data = MustLoad(as_test);
+  const auto none = *Dataset::WithoutRows(spec);
+  const auto reader = *RowReader::Create(spec, *none, Texts{"t"});
+  REQUIRE(reader.inputs().size() == 1);
+  CHECK(reader.inputs()[0].kind == RowReader::Input::Kind::kValue);
+  const auto cells =
+      reader.ReadCells(Texts{"t"}, Rows{{"1717158600"}, {"2024-05-31T14:30:00+02:00"}, {""}});
+  INFO(cells.status().message());
+  REQUIRE(cells.ok());
+  CheckSame(*cells->Read(0, 3), *data->Read({Part::kTest, 0, 0, 3}));
+  const auto wrong = reader.ReadCells(Texts{"t"}, Rows{{"noon"}});
+  CHECK_THAT(std::string(wrong.status().message()), Contains("wanted a date, or seconds"));
+}
+
 TEST_CASE("row reader: only the columns that are used are wanted") {
   const DataFiles files;
   const auto spec = Learned(EveryKind(files), files);

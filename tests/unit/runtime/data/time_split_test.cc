@@ -2,6 +2,7 @@
 // into the future.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -45,6 +46,45 @@ TEST_CASE("time split: test is the last rows, validation those before, wherever 
   // The seed has no say.
   spec.set_seed(99);
   CHECK(Rows(*MustLoad(spec), Part::kTest) == Floats{2, 9});
+}
+
+TEST_CASE("time split: parts begin at the values that the spec names, whatever the rows are") {
+  DataFiles files;
+  auto spec = TimedSpec(files.Write("a.csv",
+                                    "n,t\n0,2024-06-01 12:00:00\n1,2024-06-03\n2,2024-05-01\n"
+                                    "3,2024-06-02 23:59:59\n4,2024-06-02\n5,2024-06-07\n"));
+  spec.mutable_split()->set_test_from(1717372800);        // 2024-06-03
+  spec.mutable_split()->set_validation_from(1717286400);  // 2024-06-02
+  const auto data = MustLoad(spec);
+  CHECK(Rows(*data, Part::kTraining) == Floats{0, 2});
+  CHECK(Rows(*data, Part::kValidation) == Floats{3, 4});
+  CHECK(Rows(*data, Part::kTest) == Floats{1, 5});
+  spec.mutable_split()->clear_validation_from();
+  CHECK(Rows(*MustLoad(spec), Part::kTraining) == Floats{0, 2, 3, 4});
+  spec.mutable_split()->clear_test_from();
+  spec.mutable_split()->set_validation_from(1717286400);
+  CHECK(Rows(*MustLoad(spec), Part::kValidation) == Floats{1, 3, 4, 5});
+  CHECK(Rows(*MustLoad(spec), Part::kTest).empty());
+}
+
+TEST_CASE("time split: what does not go with parts from values on is refused") {
+  DataFiles files;
+  const auto error = [&](auto change) {
+    auto spec = TimedSpec(files.Write("a.csv", "n,t\n0,1\n1,2\n"));
+    spec.mutable_split()->set_test_from(2);
+    change(spec.mutable_split());
+    return LoadError(spec);
+  };
+  CHECK_THAT(error([](auto* split) { split->clear_by(); }), Contains("need by"));
+  CHECK_THAT(error([](auto* split) { split->set_test_fraction(0.1); }), Contains("found both"));
+  CHECK_THAT(error([](auto* split) { split->set_validation_fraction(0.1); }),
+             Contains("found both"));
+  CHECK_THAT(error([](auto* split) { split->set_holdout_per("n"); }), Contains("found both"));
+  CHECK_THAT(error([](auto* split) { split->add_test_paths("b.csv"); }), Contains("found both"));
+  CHECK_THAT(error([](auto* split) { split->set_validation_from(2); }),
+             Contains("below test_from, found 2 and 2"));
+  CHECK_THAT(error([](auto* split) { split->set_test_from(std::nan("")); }),
+             Contains("wanted a finite value"));
 }
 
 TEST_CASE("time split: of equal values the row that comes later in the files is the later one") {
@@ -225,7 +265,7 @@ TEST_CASE("time split: held-out rows see the training rows before them and no ot
 TEST_CASE("time split: what contradicts itself is told by its key") {
   DataFiles files;
   auto spec = TimedSpec(files.Write("a.csv", "n,t\n0,1\n1,2\n2,3\n"));
-  CHECK_THAT(LoadError(spec), Contains("by needs a fraction or holdout_last"));
+  CHECK_THAT(LoadError(spec), Contains("by needs a fraction, a value or holdout_last"));
   spec.mutable_split()->set_test_fraction(0.3);
   spec.mutable_split()->set_holdout_last(true);
   CHECK_THAT(LoadError(spec), Contains("holdout_last needs holdout_per"));

@@ -92,6 +92,27 @@ void CheckSameHistories(const DataFiles& files, const proto::DatasetSpec& spec,
   CHECK_FALSE(streamed->HistoryOf("nobody", false).value().has_value());
 }
 
+TEST_CASE("streamed histories: those of positive rows are the ones in memory") {
+  const DataFiles files;
+  auto spec = Spec(files.Write("a.csv", Csv(0, 200)));
+  const std::string by = GENERATE("", "t");
+  CAPTURE(by);
+  AddHistory(&spec, by, 6)->set_only_positive(true);
+  SECTION("as an input") {}
+  SECTION("and in evaluations") { Know(&spec, GENERATE(false, true)); }
+  CheckSameHistories(files, spec, /*sampled=*/by.empty());
+  // There are some, and fewer than of all rows.
+  const auto values = [&] {
+    const auto data = MustLoad(Streamed(files, spec, 300, 2));
+    return Values<int64_t>(*data, AllOf(*data, Part::kTraining), "seen.values").size();
+  };
+  spec.mutable_features(1)->set_max_values(0);
+  const size_t positive = values();
+  spec.mutable_features(1)->set_only_positive(false);
+  CHECK(positive > 0);
+  CHECK(positive < values());
+}
+
 TEST_CASE("histories, streamed: all other values of a group, or a sample of them") {
   const DataFiles files;
   auto spec = Spec(files.Write("a.csv", Csv(0, 130)));

@@ -59,6 +59,22 @@ std::string Date(uint64_t row) {
   return row % 3 == 0 ? day : row % 3 == 1 ? day + " 12:30:00" : day + "T12:30:00+02:00";
 }
 
+TEST_CASE("streamed by time: parts that begin at values are those in memory") {
+  const DataFiles files;
+  auto spec = TimedSpec(files.Write("a.csv", Csv(0, 150, Drawn)));
+  spec.mutable_split()->clear_validation_fraction();
+  spec.mutable_split()->clear_test_fraction();
+  const double at = 1700000000 + static_cast<double>(Mix64(70) % 1000000);
+  SECTION("test and validation") {
+    spec.mutable_split()->set_validation_from(at - 200000);
+    spec.mutable_split()->set_test_from(at);  // a row's value
+  }
+  SECTION("test alone") { spec.mutable_split()->set_test_from(at); }
+  SECTION("validation alone") { spec.mutable_split()->set_validation_from(at); }
+  SECTION("behind all rows") { spec.mutable_split()->set_test_from(2e9); }
+  CheckSameWhenStreamed(files, spec);
+}
+
 TEST_CASE("streamed by time: csv, whatever the times are and however they lie") {
   const DataFiles files;
   for (const TimeOf& time : {TimeOf(Drawn), TimeOf(Ties), TimeOf(Equal), TimeOf(Odd), TimeOf(Date),
