@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "runtime/base/count_text.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/control.h"
@@ -413,8 +414,9 @@ void WorkerService::ReplyDataset(const LoadedDataset& dataset, const Reply& repl
 void WorkerService::FillStatus(proto::TaskStatus* status) {
   loop()->AssertOnLoop();
   if (gate().held()) {
-    status->set_running(absl::StrCat(running_.size(), " closures running, ", plans_.size(),
-                                     " plans, ", datasets_.size(), " data sets"));
+    status->set_running(absl::StrCat(CountText(running_.size(), "closure"), " running, ",
+                                     CountText(plans_.size(), "plan"), ", ",
+                                     CountText(datasets_.size(), "data set")));
   }
   for (const auto& channel : channels_) {
     if (channel == nullptr) continue;

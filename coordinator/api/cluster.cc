@@ -8,6 +8,7 @@
 #include <atomic>
 #include <set>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/api/catalog.h"
 #include "coordinator/api/check_options.h"
@@ -55,7 +56,13 @@ class ClusterState {
 
 namespace {
 
-std::string CoordinatorName() { return absl::StrCat(env::HostName(), ":", getpid()); }
+// "host:pid", or "films (host:pid)", on one line of a log whatever the name is.
+std::string CoordinatorName(absl::string_view name) {
+  constexpr size_t kMost = 64;
+  const std::string process = absl::StrCat(env::HostName(), ":", getpid());
+  if (name.empty()) return process;
+  return absl::StrCat(absl::CEscape(name).substr(0, kMost), " (", process, ")");
+}
 
 local::LocalTaskEvents EventsFor(core::Controller* controller) {
   local::LocalTaskEvents events;
@@ -89,7 +96,7 @@ absl::StatusOr<Cluster> Cluster::Start(std::shared_ptr<ClusterState> state,
   state->num_workers = static_cast<int>(config.workers.size());
   c.ps = config.ps;
   state->catalog = std::make_unique<Catalog>(static_cast<int>(config.ps.size()));
-  c.name = CoordinatorName();
+  c.name = CoordinatorName(options.name);
   c.in_flight = options.closures_in_flight;
   c.lease = options.lease;
   c.connect_timeout = options.connect_timeout;

@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "runtime/base/bytes_text.h"
+#include "runtime/base/count_text.h"
 #include "runtime/data/names.h"
 #include "runtime/data/stream/stream_options.h"
 
@@ -30,10 +31,6 @@ std::string Bar(double fraction, int width, bool pad) {
   for (int i = 0; i < full; ++i) bar += "█";
   for (int i = full; pad && i < width; ++i) bar += "░";
   return bar;
-}
-
-std::string Count(int n, absl::string_view noun) {
-  return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
 }
 
 std::string Metrics(const runner::Evaluation& evaluation) {
@@ -224,7 +221,11 @@ void Display::ShowEvent(const ClusterEvent& e) {
   }
   if (!show) return;
   Clear();
-  std::fprintf(stderr, "%s\n", FormatEvent(e).c_str());
+  // In a log the question is when, to be held against the daemons' logs.
+  const bool log = isatty(STDERR_FILENO) == 0;
+  const std::string when =
+      log ? absl::FormatTime("%Y-%m-%d %H:%M:%E3S ", absl::Now(), absl::LocalTimeZone()) : "";
+  std::fprintf(stderr, "%s%s\n", when.c_str(), FormatEvent(e).c_str());
 }
 
 void Display::Clear() {
@@ -251,6 +252,7 @@ namespace {
 // The slice's name on one line of a terminal, whatever the data has.
 std::string SliceName(const runner::SliceMetrics& slice) {
   if (!slice.value) return "(others)";
+  if (slice.value->empty()) return "(empty)";
   const std::string quoted = data::Quoted(*slice.value);
   return quoted.substr(1, quoted.size() - 2);
 }
@@ -306,7 +308,8 @@ std::string FormatResult(const runner::JobResult& r) {
       WithCommas(r.train_seconds > 0
                      ? std::llround(static_cast<double>(r.examples) / r.train_seconds)
                      : 0),
-      Count(r.parameter_servers, "parameter server"), Count(r.workers, "worker"));
+      CountText(static_cast<uint64_t>(r.parameter_servers), "parameter server"),
+      CountText(static_cast<uint64_t>(r.workers), "worker"));
   if (r.bad_rows > 0) {
     absl::StrAppend(&text, "rows of the data that were passed over (dataset.max_bad_rows): ",
                     WithCommas(r.bad_rows), "\n");

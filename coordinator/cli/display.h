@@ -38,7 +38,7 @@ class Display {
   // With the rate of the last seconds.
   void ShowProgress(const runner::Progress& reading);
   void ShowEvaluation(const runner::Evaluation& evaluation);
-  // Prints an event of the cluster as a line on stderr.
+  // Prints an event of the cluster as a line on stderr; with the time if that is no terminal.
   void ShowEvent(const ClusterEvent& event);
   // Ends the live line.
   void Clear();

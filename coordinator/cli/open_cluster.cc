@@ -102,6 +102,7 @@ predict::OpenCluster OpenerOf(const Where& where) {
 
 ClusterOptions MakeClusterOptions(const job::JobSpec& job, const Where& where) {
   ClusterOptions options;
+  options.name = job.name;
   options.closures_in_flight = static_cast<int>(job.train.closures_in_flight);
   options.lease = absl::Seconds(job.cluster.lease_seconds);
   options.connect_timeout = absl::Seconds(where.connect_timeout);

@@ -133,7 +133,11 @@ class NamedTable {
     if (names_.any() && !is_id) return names_.IdOf(key);
     int64_t id = 0;
     if (absl::SimpleAtoi(key, &id)) return id;
-    return absl::InvalidArgumentError(absl::StrCat("wanted an id, got ", data::Quoted(key)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "wanted an id, found ", data::Quoted(key),
+        is_id ? ""
+              : ": no row of the table "
+                "has a name here (those of values that are hashed are kept with keep_names)"));
   }
   // Empty when there is none.
   std::string WordOf(int64_t id) const { return names_.Of(id); }

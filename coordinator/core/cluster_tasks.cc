@@ -131,7 +131,10 @@ std::vector<std::string> ClusterTasks::Missing(
     for (const auto& session : *sessions) {
       if (there(*session)) continue;
       const auto it = refusals_.find(session->name());
-      absl::string_view reason = it == refusals_.end() ? "no answer" : it->second.message();
+      const absl::string_view silent =
+          session->up() ? "it answers, and is not ready: does it reach the parameter servers?"
+                        : "no answer";
+      absl::string_view reason = it == refusals_.end() ? silent : it->second.message();
       if (!absl::ConsumePrefix(&reason, session->where() + ": ")) {
         absl::ConsumePrefix(&reason, session->name() + ": ");
       }

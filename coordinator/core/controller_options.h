@@ -17,7 +17,7 @@ struct ControllerOptions {
   std::vector<std::string> workers, ps;  // addresses
   // The only process that is admitted at an address; any process for other addresses.
   std::map<std::string, Incarnation> incarnations;
-  std::string name;   // "host:pid", for messages
+  std::string name;   // "films (host:pid)", for messages
   int in_flight = 2;  // closures per worker
   absl::Duration lease = absl::Seconds(2);
   // How long Start waits for the cluster, and how long for workers beyond the first.

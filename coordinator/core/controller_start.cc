@@ -105,10 +105,8 @@ void Controller::CheckStarted(bool timed_out) {
   if (!life_.starting()) return;
   const int ready = closures_.workers();
   const bool waited = life_.starting_for(env_->Monotonic()) >= options_.straggler_timeout;
-  if (AllPsUp() && (ready == num_workers() || (ready > 0 && waited))) {
-    for (auto& w : tasks_.workers()) {
-      if (!worker_table_.ready(w->task())) LogWarning("starting without ", w->name());
-    }
+  if (AllPsUp() && (ready == num_workers() || (ready > 0 && (waited || timed_out)))) {
+    for (const std::string& missing : MissingTasks()) LogWarning("starting without ", missing);
     FinishStart(absl::OkStatus());
   } else if (timed_out) {
     FinishStart(Unreachable());

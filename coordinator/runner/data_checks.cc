@@ -1,13 +1,18 @@
+// Labels, averages and the rows of parts; vocabularies of followed files; tests of words; an index
+// that is out of date.
 #include "coordinator/runner/data_checks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "coordinator/job/model_kind.h"
 #include "coordinator/job/size_limits.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/mistake.h"
 #include "runtime/base/status.h"
 #include "runtime/config/yaml_reader.h"
@@ -19,6 +24,7 @@
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/index_builder.h"
 #include "runtime/data/stream/index_file.h"
+#include "runtime/data/time_split.h"
 #include "runtime/env/file_system.h"
 
 namespace coxswain::runner {
@@ -39,19 +45,28 @@ std::string OneLabel(const data::Dataset& data, const proto::LabelSpec& label) {
   return absl::StrCat("wanted labels that differ, found ", labels.low, " in all ", of);
 }
 
+// A model learns nothing of rows that are all the same. One that has learned before may get such an
+// hour of rows.
+absl::Status CheckNumberLabel(const job::JobSpec& job, const data::Dataset& data,
+                              const proto::LabelSpec& label, const std::string& key,
+                              absl::string_view advice) {
+  const std::string wrong = OneLabel(data, label);
+  if (wrong.empty()) return absl::OkStatus();
+  if (!job.dataset.has_trained()) return Wrong(job, key, absl::StrCat(wrong, advice));
+  LogWarning(key, ": ", wrong, "; the model goes on from one that may have seen others");
+  return absl::OkStatus();
+}
+
 absl::Status CheckLabels(const job::JobSpec& job, const data::Dataset& data) {
   const std::string& feature = job.dataset.label().feature();
   if (!job::HasLabel(job)) return absl::OkStatus();
   for (const proto::LabelSpec& label : job.dataset.labels()) {
-    const std::string wrong = OneLabel(data, label);
-    if (!wrong.empty()) return Wrong(job, absl::StrCat("labels.", label.name()), wrong);
+    RETURN_IF_ERROR(CheckNumberLabel(job, data, label, absl::StrCat("labels.", label.name()), ""));
   }
   if (!job.tasks.empty()) return absl::OkStatus();
   if (feature.empty()) {
-    const std::string wrong = OneLabel(data, job.dataset.label());
-    if (wrong.empty()) return absl::OkStatus();
-    return Wrong(job, "label",
-                 absl::StrCat(wrong, "; is it the right column, separator or comparison?"));
+    return CheckNumberLabel(job, data, job.dataset.label(), "label",
+                            "; is it the right column, separator or comparison?");
   }
   const auto examples = data.num_examples(Part::kTraining);
   if (data.vocabulary_size(feature) > job.model->classes()) {
@@ -72,6 +87,21 @@ absl::Status CheckLabels(const job::JobSpec& job, const data::Dataset& data) {
   return absl::OkStatus();
 }
 
+// Averages begin with the initial values: after few steps they are mostly these.
+void TellOfShortAverages(const job::JobSpec& job, const data::Dataset& data) {
+  if (!job.train.ema || job.follow.enabled) return;
+  const int64_t examples = data.num_examples(Part::kTraining);
+  const int64_t per_epoch = (examples + job.train.batch_size - 1) / job.train.batch_size;
+  const int64_t steps = job.train.steps > 0 ? job.train.steps : job.train.epochs * per_epoch;
+  const double left = std::pow(job.train.ema->decay, static_cast<double>(steps));
+  constexpr double kMuch = 0.05;
+  if (left < kMuch) return;
+  LogWarning(
+      "train.ema.decay: after ", steps, " steps the averages, which the model is saved with, ",
+      "are still ", std::lround(100 * left), "% initial values; a decay of ",
+      absl::StrFormat("%.3g", std::pow(0.01, 1 / static_cast<double>(steps))), " would leave 1%");
+}
+
 // Without rows an evaluation says nothing: nobody would be told how good the model is, and nothing
 // that goes by a metric would ever happen.
 absl::Status CheckEvaluatedRows(const job::JobSpec& job, const data::Dataset& data) {
@@ -79,11 +109,13 @@ absl::Status CheckEvaluatedRows(const job::JobSpec& job, const data::Dataset& da
   if (!job.evaluate.enabled || !by_rows || data.num_examples(job.evaluate.part) > 0) {
     return absl::OkStatus();
   }
-  return Wrong(
-      job, "split",
-      absl::StrCat("it keeps no rows for the ", PartName(job.evaluate.part),
-                   " part, which is to be evaluated, and ", data.num_examples(Part::kTraining),
-                   " for training; wanted a larger share, other files, or no split"));
+  return Wrong(job, "split",
+               absl::StrCat("it keeps no rows for the ", PartName(job.evaluate.part),
+                            " part, which is to be evaluated, and ",
+                            data.num_examples(Part::kTraining), " for training; wanted ",
+                            data::SplitsAtValues(job.dataset.split()) ? "an earlier value"
+                                                                      : "a larger share",
+                            ", other files, or no split"));
 }
 
 }  // namespace
@@ -106,6 +138,7 @@ absl::Status CheckTrainingData(const job::JobSpec& job, const data::Dataset& dat
   }
   RETURN_IF_ERROR(CheckLabels(job, data));
   RETURN_IF_ERROR(CheckEvaluatedRows(job, data));
+  TellOfShortAverages(job, data);
   for (const job::TableSpec& table : job.tables) {
     if (table.hash) continue;
     const std::string key = absl::StrCat("features.", table.feature);

@@ -1,7 +1,9 @@
 // Evaluations, and what a job is compared with.
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -249,8 +251,16 @@ absl::Status JobRunner::MeasureWords(Evaluation* evaluation) {
     ASSIGN_OR_RETURN(scores, model::ScoreWords(word_tests_, words));
   }
   evaluation->metrics.clear();
-  if (scores.similarity) evaluation->metrics["word_similarity"] = *scores.similarity;
-  if (scores.analogies) evaluation->metrics["analogies"] = *scores.analogies;
+  evaluation->undefined.clear();
+  const auto add = [evaluation](const char* name, const std::optional<double>& score,
+                                const std::string& path, const char* why) {
+    if (path.empty()) return;
+    evaluation->metrics[name] = score.value_or(std::nan(""));
+    if (!score) evaluation->undefined[name] = why;
+  };
+  add("word_similarity", scores.similarity, job_.evaluate.word_similarity,
+      "of fewer than two pairs both words are known, or all have the same similarity");
+  add("analogies", scores.analogies, job_.evaluate.analogies, "of no question all words are known");
   const int64_t pairs = static_cast<int64_t>(word_tests_.pairs.size());
   const int64_t questions = static_cast<int64_t>(word_tests_.questions.size());
   if (!job_.evaluate.word_similarity.empty()) {

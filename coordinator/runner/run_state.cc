@@ -246,6 +246,13 @@ void RunCounters::Add(const RunCounters& other) {
   checkpoints.move_seconds += other.checkpoints.move_seconds;
 }
 
+absl::StatusOr<RunState> StateBehind(const checkpoint::Manifest& manifest) {
+  ASSIGN_OR_RETURN(RunState state, ParseRunState(manifest.job_state));
+  ++state.counters.checkpoints.written;
+  state.counters.checkpoints.bytes += manifest.written_bytes();
+  return state;
+}
+
 int64_t UpdatesOf(const RunState& state, int64_t steps, int64_t batches, int64_t steps_per_epoch) {
   const auto updates = [batches](int64_t n) { return (n + batches - 1) / batches; };
   int64_t count = 0, begin = 0;

@@ -143,6 +143,9 @@ int64_t UpdatesOf(const RunState& state, int64_t steps, int64_t batches, int64_t
 std::string ToJson(const RunState& state);
 // Errors: InvalidArgument when it is no state of a job, saying what is wrong.
 absl::StatusOr<RunState> ParseRunState(const std::string& json);
+// The state that goes on from a checkpoint, which is one of those that were written: it could not
+// yet count itself. Errors: those of ParseRunState.
+absl::StatusOr<RunState> StateBehind(const checkpoint::Manifest& manifest);
 
 // Training closures that failed and were left out.
 struct LeftOut {

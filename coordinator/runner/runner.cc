@@ -110,7 +110,7 @@ absl::Status JobRunner::Prepare() {
   RunState state;
   std::vector<Ticket> returned;
   if (resuming) {
-    ASSIGN_OR_RETURN(state, ParseRunState(checkpoints_->manifest().job_state));
+    ASSIGN_OR_RETURN(state, StateBehind(checkpoints_->manifest()));
     RETURN_IF_ERROR(CheckResumes(state));
     RETURN_IF_ERROR(checkpoints_->Restore(&strategy_));
     std::vector<Ticket> pending;

@@ -165,6 +165,9 @@ struct ClusterEvent {
 // Whatever starts a cluster refuses negative numbers and times, and zeros where none is said to be
 // a choice, with InvalidArgument.
 struct ClusterOptions {
+  // What runs, such as a job's name: `coxswain status`, the daemons' logs and refused coordinators
+  // show it beside this machine's name and the process's number. May be empty.
+  std::string name = {};
   int closures_in_flight = 3;  // per worker
   absl::Duration lease = absl::Seconds(2);
   absl::Duration connect_timeout = absl::Seconds(10);

@@ -108,7 +108,15 @@ class FunctionBuilder {
   // declaration. Declare each in a statement of its own: of f.Sub(f.Argument("a", ...),
   // f.Argument("b", ...)) C++ does not say which comes first, and compilers differ.
   Output Argument(const std::string& name, DType dtype, Shape shape);
-  // A column of the batch, by its name in the data set.
+  // A column of the batch, by its name in the data set. With B examples in a batch:
+  //   of a number          "age"           f32 [B]; of a vector [B, width]
+  //   of one value         "user"          i64 [B], its id
+  //   of several values    "tags.values"   i64 [n], the ids of all examples, one after the other
+  //                        "tags.offsets"  i32 [B + 1]: example i has those from offsets[i] on, up
+  //                                        to offsets[i + 1]
+  //                        "tags.weights"  f32 [n], where values have weights
+  //   the label            "label"         f32 [B]; "label.weight" f32 [B] where rows have weights
+  // Errors: InvalidArgument for another name, listing those that there are.
   Output Column(const std::string& name);
   // What the worker that runs the function holds, by the result's name; none where there is one.
   Output Value(const PerWorkerValues& values, const std::string& name = "");

@@ -350,9 +350,12 @@ class ParameterServerStrategy {
 
   using Build = std::function<void(FunctionBuilder&)>;
   // Builds, places, partitions and registers a function. With a data set, its columns can be inputs
-  // (FunctionBuilder::Column), and Schedule needs a ticket of it. Errors: InvalidArgument for an
-  // invalid node, which it names; for a function that has neither a result nor an update; for
-  // handles of another strategy.
+  // (FunctionBuilder::Column), and Schedule needs a ticket of it. `part`: whose columns; all parts
+  // have the same ones, but for those that are made for evaluations. So a function with results and
+  // no update evaluates a part by its tickets (PerWorkerDataset::Tickets), whatever part it was
+  // defined for, if that part has its columns. Errors: InvalidArgument for an invalid node, which
+  // it names; for a function that has neither a result nor an update; for handles of another
+  // strategy.
   absl::StatusOr<RemoteFunction> Define(const std::string& name, const Build& build);
   absl::StatusOr<RemoteFunction> Define(const std::string& name, const PerWorkerDataset& dataset,
                                         const Build& build, Part part = Part::kTraining);

@@ -8,6 +8,7 @@
 #include "coordinator/api/task_statuses.h"
 #include "coxswain/cluster_coordinator.h"
 #include "protos/control.pb.h"
+#include "runtime/base/count_text.h"
 #include "tests/testing/cluster.h"
 #include "tests/testing/data_files.h"
 
@@ -23,7 +24,9 @@ bool WorkerHas(const Cluster& cluster, int plans) {
   for (const proto::TaskStatus& status : TaskStatuses(cluster)) {
     if (absl::StrContains(status.running(), "data sets")) {
       INFO(status.running());
-      return absl::StrContains(status.running(), absl::StrCat(", ", plans, " plans"));
+      return absl::StrContains(
+          status.running(),
+          absl::StrCat(", ", CountText(static_cast<uint64_t>(plans), "plan"), ","));
     }
   }
   return false;

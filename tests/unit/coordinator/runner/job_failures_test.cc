@@ -137,6 +137,23 @@ TEST_CASE("a run's state comes back from JSON as it was", "[job]") {
   CHECK_FALSE(ParseRunState(ToJson(s))->best.has_value());
 }
 
+TEST_CASE("what goes on from a checkpoint counts it among those that were written", "[job]") {
+  RunState s = Fresh();
+  s.counters.checkpoints.written = 6;
+  s.counters.checkpoints.bytes = 1000;
+  checkpoint::Manifest manifest;
+  manifest.job_state = ToJson(s);
+  manifest.shards.emplace_back().set_bytes_written(300);
+  manifest.shards.emplace_back().set_bytes_written(40);
+  const auto behind = StateBehind(manifest);
+  INFO(behind.status().message());
+  REQUIRE(behind.ok());
+  CHECK(behind->counters.checkpoints.written == 7);
+  CHECK(behind->counters.checkpoints.bytes == 1340);
+  manifest.job_state = "{}";
+  CHECK_FALSE(StateBehind(manifest).ok());
+}
+
 TEST_CASE("what is no run's state is told by its key", "[job]") {
   const std::string good = ToJson(Fresh());
   REQUIRE(ParseRunState(good).ok());
