@@ -118,6 +118,23 @@ TEST_CASE("a running job shows in the status, keeps others out, and frees its ta
   CHECK(Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--quiet"}).code == 0);
 }
 
+TEST_CASE(
+    "a job starts without a worker that is not there, says why, and waits no longer than told",
+    "[cluster]") {
+  const DataFiles files;
+  Daemons daemons(files, 1, 2);
+  const std::string job = WriteMatrixFactorization(files);
+  daemons.worker(1).Kill(SIGKILL);
+  daemons.worker(1).Wait();
+  // Less than the 5 s for which a job waits for the others of its workers.
+  const auto trained =
+      Coxswain({"train", job, "--cluster", daemons.cluster_file(), "--connect-timeout", "2"});
+  CAPTURE(trained.out, trained.err);
+  CHECK(trained.code == 0);
+  CHECK_THAT(trained.err,
+             Contains("starting without /job:worker/task:1 at ") && Contains("no answer"));
+}
+
 TEST_CASE("a coordinator that is killed loses its hold on the cluster", "[cluster]") {
   const DataFiles files;
   Daemons daemons(files, 1, 1);

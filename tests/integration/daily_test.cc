@@ -194,7 +194,8 @@ train: {batch_size: 16, shuffle: false}
     CAPTURE(result.out, result.err);
     REQUIRE(result.code == 0);
     int64_t rows = 0;
-    for (const auto& variable : ReadJson(report)["variables"]) {
+    const nlohmann::json told = ReadJson(report);
+    for (const auto& variable : told["variables"]) {
       if (variable["name"] != "item") continue;
       for (const auto& shard : variable["shards"]) rows += shard["rows"].get<int64_t>();
     }

@@ -270,6 +270,11 @@ TEST_CASE("docs: the page on evaluation's commands train, and evaluate what is f
           "[docs][sidecar]") {
   const Folder folder;
   WriteFilms(folder.files);
+  for (const char* directory : {"models", "clicks"}) {
+    fs::create_directories(folder.files.Path(directory));
+  }
+  folder.MustDo("coxswain train films.yaml --in-process --quiet --model-dir models/monday");
+  folder.files.Write("clicks/tuesday.csv", "user,film,stars\nada,Heat,3\nu1,Ronin,2\n");
   for (const std::string& line : CommandLines("docs/evaluation.md")) {
     CAPTURE(line);
     if (absl::StrContains(line, "--follow")) {
