@@ -129,14 +129,23 @@ bool Reads(int64_t pid, const std::string& file) {
   return false;
 }
 
-// Asks the coordinator "host:pid" to read the file again.
+// Of a coordinator, "films (host:pid)", or "host:pid" where it has no name: the latter.
+absl::string_view ProcessOf(absl::string_view holder) {
+  const size_t begin = holder.rfind(" (");
+  if (begin == absl::string_view::npos || !absl::ConsumeSuffix(&holder, ")")) return holder;
+  return holder.substr(begin + 2);
+}
+
+// Asks the coordinator to read the file again.
 std::string Tell(const std::string& holder, const std::string& file) {
-  const size_t colon = holder.rfind(':');
+  const absl::string_view process = ProcessOf(holder);
+  const size_t colon = process.rfind(':');
   int64_t pid = 0;
-  if (colon == std::string::npos || !absl::SimpleAtoi(holder.substr(colon + 1), &pid) || pid < 2) {
+  if (colon == absl::string_view::npos || !absl::SimpleAtoi(process.substr(colon + 1), &pid) ||
+      pid < 2) {
     return absl::StrCat(holder, " holds the cluster and must be told to read the file again");
   }
-  const std::string host = holder.substr(0, colon);
+  const std::string host(process.substr(0, colon));
   if (host != env::HostName()) {
     return absl::StrCat("the job runs on ", host,
                         "; there, once the file is changed there too: ", "kill -HUP ", pid);

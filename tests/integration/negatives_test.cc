@@ -74,7 +74,7 @@ TEST_CASE("where few of the negatives are trained on, it is told what cannot be"
       Contains("clicks.yaml:4:") &&
           Contains("label.keep_negatives: train.batch_size counts all rows, and of 50 only 5 "
                    "would be left; wanted at least 10"));
-  CHECK_THAT(error({"--set", "loss.kind=mse", "--set", "evaluate.metrics=[rmse]"}),
+  CHECK_THAT(error({"--set", "loss.kind=focal"}),
              Contains("label.keep_negatives: only for labels 0 and 1 with the loss "
                       "sigmoid_cross_entropy"));
   CHECK_THAT(error({"--count-visits"}), Contains("visits are counted of all rows"));
