@@ -220,6 +220,8 @@ absl::Status ModelParts::CreateScore(const std::string& name, int64_t inputs,
 }
 
 double ModelParts::FirstScore(const job::TaskSpec* task) const {
+  // A model that training goes on from has it, perhaps in a bias of another name.
+  if (job_.dataset.has_trained()) return 0;
   const std::string label = task == nullptr ? "" : task->name;
   const data::LabelSummary labels = data().label_summary(Part::kTraining, label);
   const job::LossSpec* const loss = task == nullptr ? job_.loss.get() : task->loss.get();

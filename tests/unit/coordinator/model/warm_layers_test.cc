@@ -1,6 +1,7 @@
 // Training that goes on with other features, or with the same ones in another order: a layer's
 // weights stay with what they are on.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -232,6 +233,18 @@ TEST_CASE(
                "the job"));
   CHECK_THAT(NextJob(files, text("[film, place]", "hash"), {.directory = from}).taken.ToString(),
              Contains("anew: user: its ids differ: raw in the model, hash in the job"));
+}
+
+TEST_CASE("warm start: how often labels are 1 is not learned twice, by biases of two names") {
+  const DataFiles files;
+  files.Write("a.csv", Rows());
+  TrainingJob old(files, Job("{kind: mlp, hidden: [3]}", {"film"}));
+  old.SaveInputs();
+  old.Steps(2);
+  NextJob next(files, Job("{kind: wide_deep, deep: {hidden: [3]}}", {"film"}),
+               {.directory = old.Save(files.Path("model"))});
+  CHECK(Values(&next, "deep/layer_1/bias")[0] == Approx(std::log(0.5)).margin(0.2));
+  CHECK(Values(&next, "wide/bias") == std::vector<float>{0});
 }
 
 TEST_CASE("warm start: the third hour is not the third day, nor are they the same in a cross") {
