@@ -106,8 +106,9 @@ class ModelParts {
                            const std::vector<int64_t>& hidden, const LayerStyle& style,
                            const job::TaskSpec* task = nullptr);
   // The score of the mean label of the training part, see LossSpec::FirstScore; 0 where labels are
-  // not known, and where training goes on from another model. A model that began with other scores would first learn how often labels are 1, by
-  // every row of its tables.
+  // not known, and where training goes on from another model, which has learnt it already. A model
+  // that began with other scores would first learn how often labels are 1, by every row of its
+  // tables.
   double FirstScore(const job::TaskSpec* task = nullptr) const;
   // The weights of numbers and the bias of Linear. That of a single output begins with FirstScore.
   absl::Status CreateLinear(const Names& features, int64_t outputs = 1);
