@@ -164,27 +164,23 @@ constexpr SchemaKey kFeatureKeys[] = {
         kChoice, "part", nullptr,
         "which part of the time: `hour`: 0 to 23; `weekday`: Monday to Sunday; `hour_of_week`: "
         "Monday 0 to Sunday 23; `day`: of the month, 1 to 31; `month`: 1 to 12; an empty field is "
-        "a "
-        "value of its own")
+        "a value of its own")
         .Into("calendar")
         .Only("calendar")
         .Choices("hour weekday hour_of_week day month"),
     Field<proto::FeatureSpec>(
         kChoice, "time_unit", "seconds",
-        "unit of times that are numbers, from 1970 on; dates as in `split.by` "
-        "need none")
+        "unit of times that are numbers, from 1970 on; dates as in `split.by` need none")
         .Only("calendar")
         .Choices("seconds milliseconds microseconds nanoseconds"),
     Field<proto::FeatureSpec>(
         kString, "time_format", "",
-        "of texts that are no such dates, as in strptime: `\"%y%m%d%H\"` reads "
-        "14102100")
+        "of texts that are no such dates, as in strptime: `\"%y%m%d%H\"` reads 14102100")
         .Only("calendar"),
     Field<proto::FeatureSpec>(
         kString, "time_zone", "",
-        "the zone whose clocks and calendar are meant, such as "
-        "`Europe/Berlin`; without it UTC. Times in the files without a zone of "
-        "their own are UTC")
+        "the zone whose clocks and calendar are meant, such as `Europe/Berlin`; without it UTC. "
+        "Times in the files without a zone of their own are UTC")
         .Only("calendar"),
     Field<proto::FeatureSpec>(
         kString, "history_of", nullptr,
@@ -253,9 +249,8 @@ constexpr SchemaKey kLabelKeys[] = {
         "has no part in either, and its label may be any number"),
     Field<proto::LabelSpec>(kReal, "keep_negatives", "1",
                             "with sigmoid_cross_entropy: the share of the rows of label 0 that is "
-                            "trained on, drawn anew "
-                            "in each epoch; predictions remain those of all rows, see "
-                            "[few positives](data.md#few-positives)")
+                            "trained on, drawn anew in each epoch; predictions remain those of all "
+                            "rows, see [few positives](data.md#few-positives)")
         .Above(0)
         .Max(1),
 };
@@ -565,8 +560,8 @@ constexpr SchemaKey kEvaluateKeys[] = {
     Key<&EvaluateSpec::slices>(
         "slices", "",
         "single-valued features with a vocabulary, or bucketized or calendar ones: when training "
-        "is over, and "
-        "by `coxswain eval`, the metrics are also computed of the examples with each value of "
+        "is over, and by `coxswain eval`, the metrics are also computed of the examples with each "
+        "value of "
         "these. See [metrics](metrics.md#slices). They are also inputs of the model, unless "
         "`model` lists features"),
     Key<&EvaluateSpec::exclude_known>(

@@ -94,8 +94,8 @@ struct IndexQuery {
 };
 
 // The smallest beam with the recall that is wanted, of the ten best, and whether the hundred best
-// have it, too. Errors: FailedPrecondition when no beam up to
-// 4096 has it.
+// have it, too. Errors: FailedPrecondition when no beam up to 4096 has it for the ten best.
 absl::StatusOr<IndexQuality> ReachRecall(const VectorIndex& index,
                                          const std::vector<IndexQuery>& queries, double recall);
+
 }  // namespace coxswain::model

@@ -118,8 +118,9 @@ class Taker {
     std::optional<RowMap> rows;
     std::optional<ElementMap> elements;
   };
-  // What the optimizer keeps of what was taken.
+  // How rows that were taken had been used.
   absl::Status TakeUses(const Info& info, const SavedRows& rows);
+  // What the optimizer keeps of what was taken.
   absl::Status TakeSlots(const Info& info, const Match& match, const Places& places);
   absl::Status CopyPart(const Info& info, const SavedRows& rows, const Places& places,
                         const PartOfRows& part);

@@ -105,11 +105,12 @@ class Recommender {
   // `lifted`: with one more number for each item, which makes all of them equally long; it is 0 of
   // users.
   absl::Status FillIndex(const model::IndexOptions& options, bool lifted);
-  // With the index, and how good it is for these users of `exact`, who has none.
-  absl::Status TryIndex(const Recommender& exact, absl::Span<const Whom> sample,
-                        const model::IndexOptions& options, bool lifted);
-  // Those whom the index is tried on.
+  // A user whom indexes are tried on, with the exact answers.
+  struct Trial;
+  absl::StatusOr<std::vector<Trial>> Trials(const model::IndexOptions& options) const;
   absl::StatusOr<std::vector<Whom>> Sample() const;
+  // How good the index is.
+  absl::Status TryIndex(const std::vector<Trial>& trials, double recall);
   // What the index is asked for: a user's vector, and 1 for the item's number.
   std::vector<std::vector<float>> QueriesOf(const UserVectors& users) const;
   absl::Status ScoreAll(absl::Span<const Whom> users, const RecommendOptions& options,

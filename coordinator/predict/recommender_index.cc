@@ -23,9 +23,6 @@ std::vector<int64_t> LeftOut(const Recommender::Whom& whom, const RecommendOptio
 }  // namespace
 
 absl::Status Recommender::FillIndex(const model::IndexOptions& options, bool lifted) {
-  if (!predictor_->has_vectors()) {
-    return absl::FailedPreconditionError("the model's scores are no products of vectors");
-  }
   ASSIGN_OR_RETURN(const ItemVectors items, predictor_->AllItems());
   const bool biased = items.bias.dtype() == DType::kF32;
   const int64_t dim = items.vectors.dim(1), width = dim + (biased ? 1 : 0);
@@ -84,28 +81,39 @@ absl::StatusOr<std::vector<Recommender::Whom>> Recommender::Sample() const {
   return sample;
 }
 
-absl::Status Recommender::TryIndex(const Recommender& exact, absl::Span<const Whom> sample,
-                                   const model::IndexOptions& options, bool lifted) {
-  history_ = exact.history_;
-  hashed_names_ = exact.hashed_names_;
-  RETURN_IF_ERROR(FillIndex(options, lifted));
+struct Recommender::Trial {
+  UserVectors user;
+  model::IndexQuery query;  // whose vector depends on the index
+};
+
+absl::StatusOr<std::vector<Recommender::Trial>> Recommender::Trials(
+    const model::IndexOptions& options) const {
+  ASSIGN_OR_RETURN(const std::vector<Whom> sample, Sample());
   RecommendOptions best;
   best.top = model::kManyRecallAt;
   best.exact = true;
   // As requests are by default, where the model allows it.
   best.include_known = !CheckKnown(sample, best).ok();
-  std::vector<model::IndexQuery> queries;
+  std::vector<Trial> trials;
   for (const Whom& whom : sample) {
     if (options.stopped()) return absl::CancelledError("an index is no longer wanted");
-    model::IndexQuery& query = queries.emplace_back();
-    ASSIGN_OR_RETURN(const auto found, exact.RecommendTo({&whom, 1}, best));
-    for (const Choice& choice : found[0]) query.exact.push_back(choice.id);
-    query.left_out = LeftOut(whom, best);
+    Trial& trial = trials.emplace_back();
+    ASSIGN_OR_RETURN(const auto found, RecommendTo({&whom, 1}, best));
+    for (const Choice& choice : found[0]) trial.query.exact.push_back(choice.id);
+    trial.query.left_out = LeftOut(whom, best);
     ASSIGN_OR_RETURN(const data::Batch batch, BatchOf({&whom, 1}));
-    ASSIGN_OR_RETURN(const UserVectors vectors, predictor_->VectorsOf(batch));
-    query.vector = QueriesOf(vectors)[0];
+    ASSIGN_OR_RETURN(trial.user, predictor_->VectorsOf(batch));
   }
-  ASSIGN_OR_RETURN(quality_, model::ReachRecall(*index_, queries, options.recall));
+  return trials;
+}
+
+absl::Status Recommender::TryIndex(const std::vector<Trial>& trials, double recall) {
+  std::vector<model::IndexQuery> queries;
+  for (const Trial& trial : trials) {
+    queries.push_back(trial.query);
+    queries.back().vector = QueriesOf(trial.user)[0];
+  }
+  ASSIGN_OR_RETURN(quality_, model::ReachRecall(*index_, queries, recall));
   return absl::OkStatus();
 }
 
@@ -113,19 +121,24 @@ absl::Status Recommender::TryIndex(const Recommender& exact, absl::Span<const Wh
 // better, vectors decide.
 absl::StatusOr<std::unique_ptr<Recommender>> Recommender::WithIndex(
     const model::IndexOptions& options) const {
-  ASSIGN_OR_RETURN(const std::vector<Whom> sample, Sample());
+  if (!predictor_->has_vectors()) {
+    return absl::FailedPreconditionError("the model's scores are no products of vectors");
+  }
+  ASSIGN_OR_RETURN(const std::vector<Trial> trials, Trials(options));
   std::unique_ptr<Recommender> best;
   absl::Status why;
   for (const bool lifted : {false, true}) {
     std::unique_ptr<Recommender> indexed(new Recommender(predictor_));
-    const absl::Status made = indexed->TryIndex(*this, sample, options, lifted);
-    if (made.ok() && (best == nullptr || indexed->quality_.most > best->quality_.most)) {
+    indexed->history_ = history_;
+    indexed->hashed_names_ = hashed_names_;
+    absl::Status tried = indexed->FillIndex(options, lifted);
+    if (tried.ok()) tried = indexed->TryIndex(trials, options.recall);
+    if (absl::IsCancelled(tried)) return tried;
+    why.Update(tried);
+    if (tried.ok() && (best == nullptr || indexed->quality_.most > best->quality_.most)) {
       best = std::move(indexed);
     }
-    if (best != nullptr && best->quality_.most >= model::kManyRecallAt) return best;
-    const bool ends = absl::IsCancelled(made) || (best == nullptr && !made.ok());
-    if (ends && !absl::IsFailedPrecondition(made)) return made;
-    why = made;
+    if (best != nullptr && best->quality_.most >= model::kManyRecallAt) break;
   }
   if (best == nullptr) return why;
   return best;

@@ -41,11 +41,15 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::LoadInMemory(const DatasetSpec
   return dataset;
 }
 
-absl::Status Dataset::BuildText(const DatasetSpec& spec) {
-  ASSIGN_OR_RETURN(Text text, ReadText(spec));
+void Dataset::SetOrder(const DatasetSpec& spec) {
   order_.of_data = spec.seed();
   order_.shuffled = spec.shuffle();
   if (LeavesOutNegatives(spec.label())) order_.keep_negatives = spec.label().keep_negatives();
+}
+
+absl::Status Dataset::BuildText(const DatasetSpec& spec) {
+  ASSIGN_OR_RETURN(Text text, ReadText(spec));
+  SetOrder(spec);
   block_ = kTextBlock;
   fingerprint_ = HashPair(HashParts(spec, text.since_training),
                           HashPair(text.content_hash, text.tokens.size()));
@@ -85,9 +89,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> Dataset::WithoutRows(const DatasetSpec&
 }
 
 absl::Status Dataset::BuildRows(const DatasetSpec& spec, Table table) {
-  order_.of_data = spec.seed();
-  order_.shuffled = spec.shuffle();
-  if (LeavesOutNegatives(spec.label())) order_.keep_negatives = spec.label().keep_negatives();
+  SetOrder(spec);
   found_.trained = RowsToKeep(spec, table.chain);
   found_.since = CompareWithTraining(spec, table.chain);
   found_.bad = table.bad_rows;

@@ -219,6 +219,8 @@ class Dataset {
 
   Dataset();
   absl::Status Build(const proto::DatasetSpec& spec);
+  // What readers of the same spec have in common.
+  void SetOrder(const proto::DatasetSpec& spec);
   absl::Status BuildRows(const proto::DatasetSpec& spec, Table table);
   absl::Status BuildStreamed(const proto::DatasetSpec& spec, Background background);
   // The features and labels of rows that are not in memory.

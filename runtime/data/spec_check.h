@@ -13,9 +13,9 @@ namespace coxswain::data {
 inline constexpr char kLibsvmLabel[] = "label";
 inline constexpr char kLibsvmFeatures[] = "features";
 inline constexpr char kLibsvmQuery[] = "qid";
-// Names of batch columns that no feature may take.
 // LabelSpec.positive_comparison of a label that is 1 where the field is not empty.
 inline constexpr char kPresent[] = "present";
+// Names of batch columns that no feature may take.
 inline constexpr char kLabelColumn[] = "label";
 inline constexpr char kWeightColumn[] = "label.weight";
 inline constexpr char kKnownColumn[] = "known";

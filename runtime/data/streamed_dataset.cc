@@ -8,7 +8,6 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/dataset_keys.h"
 #include "runtime/data/learned.h"
-#include "runtime/data/negatives.h"
 #include "runtime/data/queries.h"
 #include "runtime/data/spec_check.h"
 #include "runtime/data/stream/index_file.h"
@@ -103,9 +102,7 @@ absl::Status Dataset::BuildStreamed(const DatasetSpec& spec, Background backgrou
   ASSIGN_OR_RETURN(const auto data, MakeStreamedSpec(spec, index_));
   // Before a step waits for them. A task without a background may never read the data.
   if (background != nullptr) RETURN_IF_ERROR(PrepareFiles(*data));
-  order_.of_data = spec.seed();
-  order_.shuffled = spec.shuffle();
-  if (LeavesOutNegatives(spec.label())) order_.keep_negatives = spec.label().keep_negatives();
+  SetOrder(spec);
   // As for the same data in memory, but also with the order, because positions in checkpoints refer
   // to it.
   found_.since = static_cast<SinceTraining>(index_->since_training());

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,6 +18,12 @@
 #include "tests/testing/shards.h"
 
 namespace coxswain::testing {
+
+// A shard that has all of a hash table "users".
+inline std::unique_ptr<ps::Shard> MakeHash(int64_t dim, const proto::HashTableSpec& hash = {},
+                                           const std::string& optimizer = "sgd") {
+  return Make(HashShardsOf(HashTableOf("users", dim, OptimizerOf(optimizer), hash), 1)[0]);
+}
 
 // All ways in which rows come and go.
 inline std::vector<proto::HashTableSpec> KindsOfHashTables() {

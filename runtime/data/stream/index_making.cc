@@ -1,5 +1,4 @@
 #include "runtime/data/stream/index_making.h"
-#include "runtime/data/time_split.h"
 
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "runtime/data/stream/file_identity.h"
 #include "runtime/data/stream/held_out_rows.h"
 #include "runtime/data/stream/text_places.h"
+#include "runtime/data/time_split.h"
 #include "runtime/data/trained_rows.h"
 
 namespace coxswain::data {

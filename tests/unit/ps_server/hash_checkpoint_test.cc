@@ -16,17 +16,10 @@ namespace {
 
 using Catch::Contains;
 using testing::BytesOf;
-using testing::HashShardsOf;
-using testing::HashTableOf;
 using testing::Make;
-using testing::OptimizerOf;
+using testing::MakeHash;
 using testing::SaveShard;
 using testing::StepOfHashTable;
-
-std::unique_ptr<Shard> MakeHash(const proto::HashTableSpec& hash,
-                                const std::string& optimizer = "adagrad") {
-  return Make(HashShardsOf(HashTableOf("users", 3, OptimizerOf(optimizer), hash), 1)[0]);
-}
 
 std::vector<std::pair<proto::HashTableSpec, std::string>> KindsAndOptimizers() {
   std::vector<std::pair<proto::HashTableSpec, std::string>> all;
@@ -40,7 +33,7 @@ std::vector<std::pair<proto::HashTableSpec, std::string>> KindsAndOptimizers() {
 TEST_CASE("hash table: a snapshot stays as it was while rows come, change and go") {
   for (const auto& [kind, optimizer] : KindsAndOptimizers()) {
     CAPTURE(kind.ShortDebugString(), optimizer);
-    auto shard = MakeHash(kind, optimizer);
+    auto shard = MakeHash(3, kind, optimizer);
     uint64_t number = 0;
     for (; number < 60; ++number) StepOfHashTable(shard.get(), number);
     const auto first = shard->Snapshot();
@@ -60,7 +53,7 @@ TEST_CASE("hash table: a shard that was restored goes on as the one that was sav
   DataFiles files;
   for (const auto& [kind, optimizer] : KindsAndOptimizers()) {
     CAPTURE(kind.ShortDebugString(), optimizer);
-    auto shard = MakeHash(kind, optimizer);
+    auto shard = MakeHash(3, kind, optimizer);
     uint64_t number = 0;
     for (; number < 90; ++number) StepOfHashTable(shard.get(), number);
     const auto snapshot = shard->Snapshot();
@@ -88,7 +81,7 @@ TEST_CASE("hash table: the time that a checkpoint lies there is not part of ttl_
   DataFiles files;
   proto::HashTableSpec kind;
   kind.set_ttl_seconds(100);
-  auto shard = MakeHash(kind);
+  auto shard = MakeHash(3, kind, "adagrad");
   const auto step = [](Shard* s, int64_t id, double seconds) {
     Tensor ones(DType::kF32, Shape{1, 3});
     std::fill_n(ones.mutable_data<float>(), 3, 1.0f);
@@ -116,7 +109,7 @@ TEST_CASE("hash table: the time that a checkpoint lies there is not part of ttl_
 TEST_CASE("a shard's file that its task may not read is not a damaged one") {
   DataFiles files;
   std::filesystem::create_directory(files.Path("root"));
-  auto shard = MakeHash({});
+  auto shard = MakeHash(3, {}, "adagrad");
   const proto::SavedShard saved = SaveShard(*shard, *shard->Snapshot(), files.Write("shard", ""));
   const auto roots = env::Roots::Make({files.Path("root")});
   REQUIRE(roots.ok());
@@ -131,7 +124,7 @@ TEST_CASE("hash table: a file that contradicts itself is told, not loaded") {
   DataFiles files;
   proto::HashTableSpec kind;
   kind.set_max_rows(50);
-  auto shard = MakeHash(kind);
+  auto shard = MakeHash(3, kind, "adagrad");
   for (uint64_t number = 0; number < 40; ++number) StepOfHashTable(shard.get(), number);
   const proto::SavedShard saved = SaveShard(*shard, *shard->Snapshot(), files.Write("shard", ""));
   const auto error = [&](auto change) {

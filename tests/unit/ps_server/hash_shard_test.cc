@@ -12,6 +12,7 @@
 #include "ps_server/shard_store.h"
 #include "runtime/tensor/initializer.h"
 #include "tests/testing/data_files.h"
+#include "tests/testing/hash_shards.h"
 #include "tests/testing/hash_specs.h"
 #include "tests/testing/logged.h"
 #include "tests/testing/shards.h"
@@ -26,6 +27,7 @@ using testing::HashShardsOf;
 using testing::HashTableOf;
 using testing::Ids;
 using testing::Make;
+using testing::MakeHash;
 using testing::OptimizerOf;
 using testing::PickOfShard;
 using testing::RandomTensor;
@@ -34,11 +36,6 @@ using testing::UpdateOf;
 using testing::ValuesOf;
 using testing::VariableOf;
 using testing::WholeOf;
-
-std::unique_ptr<Shard> MakeHash(int64_t dim, const proto::HashTableSpec& hash = {},
-                                const std::string& optimizer = "sgd") {
-  return Make(HashShardsOf(HashTableOf("users", dim, OptimizerOf(optimizer), hash), 1)[0]);
-}
 
 // One step: each id's row gets a gradient of ones.
 void Step(Shard* shard, const std::vector<int64_t>& ids, const UpdateTime& time = {}) {

@@ -20,18 +20,10 @@ using Catch::Contains;
 using cluster::kUses;
 using Kind = graph::Update::Kind;
 using testing::Apply;
-using testing::HashShardsOf;
-using testing::HashTableOf;
 using testing::Ids;
-using testing::Make;
-using testing::OptimizerOf;
+using testing::MakeHash;
 using testing::UpdateOf;
 using testing::ValuesOf;
-
-std::unique_ptr<Shard> MakeHash(const proto::HashTableSpec& hash,
-                                const std::string& optimizer = "sgd") {
-  return Make(HashShardsOf(HashTableOf("users", 2, OptimizerOf(optimizer), hash), 1)[0]);
-}
 
 void Step(Shard* shard, const std::vector<int64_t>& ids, const UpdateTime& time = {}) {
   Tensor ones(DType::kF32, Shape{static_cast<int64_t>(ids.size()), 2});
@@ -47,7 +39,7 @@ std::set<int64_t> IdsIn(const Shard& shard) {
 // A new table with the rows of another one, and what is known of their use.
 std::unique_ptr<Shard> GoOnFrom(const Shard& old, const proto::HashTableSpec& hash,
                                 const std::string& optimizer = "sgd") {
-  auto shard = MakeHash(hash, optimizer);
+  auto shard = MakeHash(2, hash, optimizer);
   const auto rows = old.ReadIds(0, old.rows()).value(),
              uses = old.ReadIds(0, old.rows(), kUses).value();
   CHECK(ValuesOf<int64_t>(rows.ids) == ValuesOf<int64_t>(uses.ids));
@@ -67,7 +59,7 @@ std::vector<int64_t> UseOf(const Shard& shard, int64_t id) {
 TEST_CASE("hash table: how rows were used is told by updates, and by time where that decides") {
   proto::HashTableSpec spec;
   spec.set_ttl_seconds(64);
-  auto shard = MakeHash(spec);
+  auto shard = MakeHash(2, spec);
   Step(shard.get(), {1, 2}, {1, 0, 100});
   Step(shard.get(), {1}, {1, 0, 110});
   Step(shard.get(), {3}, {1, 0, 116});
@@ -76,7 +68,7 @@ TEST_CASE("hash table: how rows were used is told by updates, and by time where 
   CHECK(UseOf(*shard, 3) == std::vector<int64_t>{1, 0, 0});
   spec.set_ttl_seconds(0);
   spec.set_ttl_steps(5);
-  shard = MakeHash(spec);
+  shard = MakeHash(2, spec);
   Step(shard.get(), {1});
   Step(shard.get(), {2});
   CHECK(UseOf(*shard, 1) == std::vector<int64_t>{1, 1, 0});
@@ -88,7 +80,7 @@ TEST_CASE("hash table: ttl_steps count on in a table that goes on from another")
   CAPTURE(optimizer);
   proto::HashTableSpec spec;
   spec.set_ttl_steps(10);
-  auto old = MakeHash(spec, optimizer);
+  auto old = MakeHash(2, spec, optimizer);
   Step(old.get(), {1, 2, 3});
   for (int i = 0; i < 4; ++i) Step(old.get(), {2});
   Step(old.get(), {3});
@@ -110,7 +102,7 @@ TEST_CASE("hash table: ttl_steps count on in a table that goes on from another")
 TEST_CASE("hash table: ttl_seconds count on in a table that goes on from another, to a 64th") {
   proto::HashTableSpec spec;
   spec.set_ttl_seconds(64);
-  auto old = MakeHash(spec);
+  auto old = MakeHash(2, spec);
   double now = 1000;
   Step(old.get(), {1, 2}, {1, 0, now});
   while (now < 1030) Step(old.get(), {2}, {1, 0, now += 1});
@@ -128,7 +120,7 @@ TEST_CASE("hash table: ttl_seconds count on in a table that goes on from another
 TEST_CASE("hash table: idle time adds up over many tables that live for a moment each") {
   proto::HashTableSpec spec;
   spec.set_ttl_seconds(6400);  // to 100 s
-  auto shard = MakeHash(spec);
+  auto shard = MakeHash(2, spec);
   Step(shard.get(), {1}, {1, 0, 0});
   // Each lives for 60 s, in which the first id is not used.
   int tables = 0;
@@ -144,7 +136,7 @@ TEST_CASE("hash table: a table that went on from another goes on after a restore
   DataFiles files;
   proto::HashTableSpec spec;
   spec.set_ttl_steps(60);
-  auto old = MakeHash(spec);
+  auto old = MakeHash(2, spec);
   for (int64_t step = 0; step < 50; ++step) Step(old.get(), {step, step + 1000, step + 2000});
   auto shard = GoOnFrom(*old, spec);
   int64_t step = 0;
@@ -167,7 +159,7 @@ TEST_CASE("hash table: rows that were used often stay often used in a table that
   proto::HashTableSpec spec;
   spec.set_max_rows(50);
   spec.set_evict("frequency");
-  auto old = MakeHash(spec);
+  auto old = MakeHash(2, spec);
   std::vector<int64_t> often;
   for (int64_t id = 0; id < 20; ++id) often.push_back(id);
   for (int i = 0; i < 5; ++i) Step(old.get(), often);
@@ -183,7 +175,7 @@ TEST_CASE("hash table: rows that were used often stay often used in a table that
 TEST_CASE("hash table: uses that cannot be are refused, as are those of rows that were updated") {
   proto::HashTableSpec spec;
   spec.set_ttl_steps(10);
-  auto shard = MakeHash(spec);
+  auto shard = MakeHash(2, spec);
   Tensor rows(DType::kF32, Shape{1, 2});
   std::fill_n(rows.mutable_data<float>(), 2, 1.0f);
   REQUIRE(shard->WriteIds(Ids({5}), rows).ok());
